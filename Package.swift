@@ -1,0 +1,83 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// One block per target, by layer and then by name. Which target may import what is checked by
+// Tests/ArchitectureTests; the table there and the map in README.md say the same.
+
+let base: [SwiftSetting] = [
+  .strictMemorySafety(),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+/// Targets without a folder for unsafe code: a pointer does not compile there.
+let safe = base + [.treatWarning("StrictMemorySafety", as: .error)]
+
+let package = Package(
+  name: "perdure",
+  products: [
+    .executable(name: "perdure", targets: ["PerdureCLI"]),
+    .executable(name: "perdure-bench", targets: ["PerdureBench"]),
+    .library(name: "Perdure", targets: ["Perdure"]),
+    .library(name: "PerdureTestKit", targets: ["PerdureTestKit"]),
+  ],
+  targets: [
+    // C
+    .target(name: "CPerdureABI"),
+    .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
+    .systemLibrary(
+      name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    .systemLibrary(
+      name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+
+    // L1
+    .target(name: "PerdureValue", swiftSettings: safe),
+
+    // L2
+    .target(name: "PerdureModel", dependencies: ["PerdureValue"], swiftSettings: safe),
+
+    // L3
+    .target(
+      name: "PerdureEngine", dependencies: ["PerdureModel", "PerdureValue"], swiftSettings: safe),
+    .target(
+      name: "PerdurePluginHost",
+      dependencies: ["CPerdureABI", "CPerdureLinux", "PerdureModel", "PerdureValue"],
+      swiftSettings: base),
+    .target(
+      name: "PerdureProviders",
+      dependencies: ["CCurl", "CPerdureLinux", "PerdureModel", "PerdureValue"],
+      swiftSettings: base),
+    .target(
+      name: "PerdureStorage",
+      dependencies: ["CPerdureLinux", "CSQLite", "PerdureModel", "PerdureValue"],
+      swiftSettings: base),
+
+    // L4
+    .target(
+      name: "Perdure",
+      dependencies: [
+        "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
+        "PerdureStorage", "PerdureValue",
+      ],
+      swiftSettings: safe),
+
+    // L5
+    .executableTarget(
+      name: "PerdureBench",
+      dependencies: [
+        "CPerdureLinux", "CSQLite", "Perdure", "PerdureEngine", "PerdureModel",
+        "PerdurePluginHost", "PerdureValue",
+      ],
+      swiftSettings: base),
+    .executableTarget(
+      name: "PerdureCLI",
+      dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureValue"],
+      swiftSettings: safe),
+    .target(
+      name: "PerdureTestKit",
+      dependencies: ["Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureValue"],
+      swiftSettings: safe),
+  ]
+)

@@ -1,0 +1,3 @@
+#ifndef PERDURE_H
+#define PERDURE_H
+#endif

@@ -1,0 +1,3 @@
+#ifndef PERDURE_LINUX_H
+#define PERDURE_LINUX_H
+#endif

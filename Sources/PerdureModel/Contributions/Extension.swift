@@ -1,0 +1,159 @@
+public import PerdureValue
+
+/// A named bundle of contributions. A Swift value and a plugin provide the same thing.
+///
+/// This version serves tools; the other kinds of contribution come with their engines.
+public struct Extension: Sendable {
+  /// The name under which conversations select it.
+  public var name: String
+  /// What is shown of it.
+  public var version: String
+  public var tools: [Tool]
+
+  /// Makes an extension.
+  public init(name: String, version: String = "0", tools: [Tool] = []) {
+    self.name = name
+    self.version = version
+    self.tools = tools
+  }
+}
+
+/// Whether a call that was cut off may be run again.
+public enum ReplayPolicy: String, Sendable {
+  /// At most once: after a crash the model gets an `interrupted` result.
+  case unsafe
+  /// At least once: after a crash it runs again with the same arguments.
+  case safe
+}
+
+/// Whether calls of one answer run beside each other.
+public enum ExecutionMode: String, Sendable { case parallel, sequential }
+
+/// How much of a tool's output the model sees.
+public struct OutputLimits: Sendable, Equatable {
+  /// Which end of the output is kept.
+  public enum Retain: String, Sendable { case head, tail }
+
+  public var maxBytes: Int
+  public var maxLines: Int
+  public var retain: Retain
+
+  /// Makes limits; the defaults are 51,200 bytes and the first 2,000 lines.
+  public init(maxBytes: Int = 51_200, maxLines: Int = 2_000, retain: Retain = .head) {
+    self.maxBytes = maxBytes
+    self.maxLines = maxLines
+    self.retain = retain
+  }
+}
+
+/// A function that a model can call.
+public struct Tool: Sendable {
+  /// Runs a call; what it throws becomes an error result for the model.
+  public typealias Execute = @Sendable (ToolCall) async throws -> ToolResult
+
+  /// 1 to 64 of letters, digits, `_` and `-`, starting with a letter.
+  public var name: String
+  public var description: String
+  /// A JSON Schema of an object.
+  public var parameters: JSON
+  public var replay: ReplayPolicy
+  /// Absent: as the settings say.
+  public var executionMode: ExecutionMode?
+  public var outputLimits: OutputLimits
+  /// How long a call may take before it is cancelled.
+  public var deadline: Duration
+  /// How long a cancelled call may take to answer before it is abandoned.
+  public var grace: Duration
+  public var execute: Execute
+
+  /// Makes a tool; by default it is not run again after a crash and has ten minutes.
+  public init(
+    name: String, description: String, parameters: JSON, replay: ReplayPolicy = .unsafe,
+    executionMode: ExecutionMode? = nil, outputLimits: OutputLimits = OutputLimits(),
+    deadline: Duration = .seconds(600), grace: Duration = .seconds(5),
+    execute: @escaping Execute
+  ) {
+    self.name = name
+    self.description = description
+    self.parameters = parameters
+    self.replay = replay
+    self.executionMode = executionMode
+    self.outputLimits = outputLimits
+    self.deadline = deadline
+    self.grace = grace
+    self.execute = execute
+  }
+
+  /// What the model is told: `name`, `description`, `parameters`.
+  public var declaration: JSON {
+    ["name": .string(name), "description": .string(description), "parameters": parameters]
+  }
+}
+
+/// One remark for the model about a call.
+public struct ToolDiagnostic: Sendable, Equatable {
+  /// How serious it is.
+  public enum Severity: String, Sendable { case info, warn, error }
+
+  public var severity: Severity
+  public var message: String
+  public var code: String?
+
+  /// Makes a diagnostic.
+  public init(_ severity: Severity, _ message: String, code: String? = nil) {
+    self.severity = severity
+    self.message = message
+    self.code = code
+  }
+
+  /// Reads the persisted form; an unknown severity reads as `info`.
+  public init?(json: JSON) {
+    guard let message = json["message"]?.text else { return nil }
+    severity = json["severity"]?.text.flatMap(Severity.init(rawValue:)) ?? .info
+    self.message = message
+    code = json["code"]?.text
+  }
+
+  /// The persisted form.
+  public var json: JSON {
+    var object: JSONObject = [
+      "severity": .string(severity.rawValue), "message": .string(message),
+    ]
+    if let code { object["code"] = .string(code) }
+    return .object(object)
+  }
+}
+
+/// What a call of a tool gives back.
+public struct ToolResult: Sendable, Equatable {
+  /// Content items (`text`, `image`) in their persisted form; absent: the output that was retained.
+  public var output: [JSON]?
+  public var structuredOutput: JSON?
+  public var isError: Bool
+  /// Details for applications; absent: those reported last.
+  public var details: JSON?
+  public var diagnostics: [ToolDiagnostic]
+  public var usage: Usage?
+  /// `addTools`, `terminate`, `handoff`.
+  public var control: JSONObject?
+
+  /// Makes a result.
+  public init(
+    output: [JSON]? = nil, structuredOutput: JSON? = nil, isError: Bool = false,
+    details: JSON? = nil, diagnostics: [ToolDiagnostic] = [], usage: Usage? = nil,
+    control: JSONObject? = nil
+  ) {
+    self.output = output
+    self.structuredOutput = structuredOutput
+    self.isError = isError
+    self.details = details
+    self.diagnostics = diagnostics
+    self.usage = usage
+    self.control = control
+  }
+
+  /// Makes a result of one text.
+  public static func text(_ text: String) -> ToolResult {
+    ToolResult(output: [["type": "text", "text": .string(text)]])
+  }
+}

@@ -1,0 +1,32 @@
+/// Time as the host sees it; tests put a clock that they turn by hand.
+public protocol HostClock: Sendable {
+  /// Milliseconds since 1970.
+  func now() -> Int64
+  /// Nanoseconds of a clock that never goes back.
+  func monotonic() -> Int64
+  /// Returns at `monotonic() + nanoseconds`, or earlier when the calling task is cancelled.
+  func sleep(nanoseconds: Int64) async
+}
+
+/// Something that went wrong and was contained; a report never changes what happens.
+public struct Report: Sendable {
+  /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
+  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`.
+  public var type: String
+  /// One sentence.
+  public var message: String
+  /// The task it concerns.
+  public var task: TaskID?
+  /// The extension it concerns.
+  public var extensionName: String?
+
+  /// Makes a report.
+  public init(
+    type: String, message: String, task: TaskID? = nil, extensionName: String? = nil
+  ) {
+    self.type = type
+    self.message = message
+    self.task = task
+    self.extensionName = extensionName
+  }
+}
