@@ -39,7 +39,12 @@ let package = Package(
     ),
 
     // L1
-    .target(name: "PerdureValue", swiftSettings: safe),
+    // Conversions of doubles call libm, which nothing else here would link.
+    .target(
+      name: "PerdureValue",
+      swiftSettings: safe,
+      linkerSettings: [.linkedLibrary("m")]
+    ),
 
     // L2
     .target(name: "PerdureModel", dependencies: ["PerdureValue"], swiftSettings: safe),
@@ -93,6 +98,13 @@ let package = Package(
     .target(
       name: "PerdureTestKit",
       dependencies: ["Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureValue"],
+      swiftSettings: safe
+    ),
+
+    // Tests
+    .testTarget(
+      name: "PerdureEngineTests",
+      dependencies: ["PerdureEngine", "PerdureModel", "PerdureValue"],
       swiftSettings: safe
     ),
   ]
