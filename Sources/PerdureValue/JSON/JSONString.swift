@@ -44,7 +44,11 @@ public struct JSONString: Sendable {
         }
         WTF8.append(first, to: &bytes)
       }
-      if (0xD800...0xDBFF).contains(scalar) { high = scalar } else { WTF8.append(scalar, to: &bytes) }
+      if (0xD800...0xDBFF).contains(scalar) {
+        high = scalar
+      } else {
+        WTF8.append(scalar, to: &bytes)
+      }
     }
     if let high { WTF8.append(high, to: &bytes) }
     self.init(uncheckedWTF8: bytes)
