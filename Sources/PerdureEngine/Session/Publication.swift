@@ -37,7 +37,10 @@ package final class PublicationQueue: Sendable {
 
   private let state = Mutex(State())
 
-  package init() {}
+  // Told of every flushed commit before the subscribers are.
+  private let first: Subscriber
+
+  package init(first: @escaping Subscriber) { self.first = first }
 
   /// Whether anybody outside wants to see commits soon.
   package var hasSubscribers: Bool { state.withLock { !$0.subscribers.isEmpty } }
@@ -78,7 +81,10 @@ package final class PublicationQueue: Sendable {
   // Two flushes may end on two threads; one of them delivers for both, so the order holds.
   private func deliver() {
     while let (publications, subscribers) = take() {
-      for publication in publications { for subscriber in subscribers { subscriber(publication) } }
+      for publication in publications {
+        first(publication)
+        for subscriber in subscribers { subscriber(publication) }
+      }
       state.withLock { $0.isDelivering = false }
     }
   }

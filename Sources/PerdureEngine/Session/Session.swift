@@ -20,9 +20,11 @@ package final class Session: Sendable {
   package let line = CommitLine()
   package let store: StagedStore
   package let clock: any HostClock
-  package let publications = PublicationQueue()
+  package let publications: PublicationQueue
   let documents = DocumentCache()
   let waits = WaitList()
+  /// Ids from here on were minted by this session.
+  let firstOwnId: Int64
   private let state = Mutex(State())
   private let report: @Sendable (Report) -> Void
 
@@ -36,6 +38,8 @@ package final class Session: Sendable {
     self.store = store
     self.clock = clock
     self.report = report
+    firstOwnId = store.state.withLock { $0.counters.nextId }
+    publications = PublicationQueue { [waits] in waits.release($0) }
   }
 
   /// Opens a session over an open storage, which it then owns.
@@ -133,7 +137,8 @@ package final class Session: Sendable {
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let changes = try transaction.seal()
     let tables = try transaction.tableWrites()
-    let writes = tables + changes.map { $0.write }
+    let retirements = try await transaction.retireTaskDocuments()
+    let writes = tables + changes.map { $0.write } + retirements
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
       writes, extras: transaction.extras, facts: transaction.facts)

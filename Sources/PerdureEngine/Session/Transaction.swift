@@ -295,9 +295,12 @@ package final class Transaction {
 
   func seal() throws -> [DocumentChange] {
     isSettled = true
-    return try documentOrder.compactMap { address in
-      try documents[address].flatMap { try change(at: address, $0) }
+    var changes: [DocumentChange] = []
+    for address in documentOrder {
+      guard let open = documents[address] else { continue }
+      if let change = try change(at: address, open) { changes.append(change) }
     }
+    return changes
   }
 
   private func change(at address: DocumentAddress, _ open: OpenDocument) throws -> DocumentChange? {
@@ -341,6 +344,26 @@ package final class Transaction {
     }
     return appended + submissionOrder.compactMap { submissions[$0].map { .submission($0) } }
       + taskOrder.compactMap { tasks[$0].map { .task($0) } }
+  }
+
+  /// Retires the documents of the tasks that this commit ends.
+  ///
+  /// Tasks of this session cannot have any: only older tasks of another program can.
+  func retireTaskDocuments() async throws -> [StorageWrite] {
+    var writes: [StorageWrite] = []
+    for id in taskOrder where id.value < session.firstOwnId && tasks[id]?.isLive == false {
+      var cursor: Cursor?
+      repeat {
+        let page = try await session.store.scanDocuments(
+          DocumentQuery(scope: .task(id)), PageRequest(limit: 256, cursor: cursor))
+        for record in page.items {
+          facts.documents[record.id] = DocumentHead(record: record, version: nil)
+          writes.append(.retireDocument(record.id))
+        }
+        cursor = page.next
+      } while cursor != nil
+    }
+    return writes
   }
 
   /// Adds a fact beside the records.

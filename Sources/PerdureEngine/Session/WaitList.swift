@@ -1,4 +1,4 @@
-package import PerdureModel
+import PerdureModel
 import Synchronization
 
 /// Those who wait for a submission or a task to end.
