@@ -2,25 +2,32 @@ package import PerdureModel
 package import PerdureValue
 import Synchronization
 
+/// An extension whose names and schemas have been checked.
+package struct InstalledExtension: Sendable {
+  package var name: String
+  package var version: String
+  package var tools: [InstalledTool]
+}
+
 /// The extensions that are installed now.
 package final class Registry: Sendable {
-  private let state = Mutex<[Extension]>([])
+  private let state = Mutex<[InstalledExtension]>([])
 
   package init() {}
 
   /// The installed extensions in order; a value that later changes do not touch.
-  package var snapshot: [Extension] { state.withLock { $0 } }
+  package var snapshot: [InstalledExtension] { state.withLock { $0 } }
 
   /// Adds an extension, or replaces the one of the same name in its place.
   ///
   /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.
   package func install(_ value: Extension) throws {
-    try Self.check(value)
+    let checked = try Self.check(value)
     state.withLock { installed in
       if let position = installed.firstIndex(where: { $0.name == value.name }) {
-        installed[position] = value
+        installed[position] = checked
       } else {
-        installed.append(value)
+        installed.append(checked)
       }
     }
   }
@@ -30,12 +37,13 @@ package final class Registry: Sendable {
     state.withLock { $0.removeAll { $0.name == name } }
   }
 
-  private static func check(_ value: Extension) throws {
+  private static func check(_ value: Extension) throws -> InstalledExtension {
     func refuse(_ message: String, _ hint: String) -> PerdureError {
       PerdureError(.invalidConfiguration, "extension \(value.name): \(message)", hint: hint)
     }
     guard !value.name.isEmpty else { throw refuse("it has no name", "give it one") }
     var names: Set<String> = []
+    var tools: [InstalledTool] = []
     for tool in value.tools {
       guard ToolName.isValid(tool.name) else {
         throw refuse(
@@ -46,11 +54,13 @@ package final class Registry: Sendable {
         throw refuse("it has two tools named '\(tool.name)'", "rename one of them")
       }
       do {
-        _ = try JSONSchema(compiling: tool.parameters)
+        let schema = try JSONSchema(compiling: tool.parameters)
+        tools.append(InstalledTool(tool: tool, schema: schema, extensionName: value.name))
       } catch {
         throw refuse("the parameters of tool '\(tool.name)': \(error)", "correct the schema")
       }
     }
+    return InstalledExtension(name: value.name, version: value.version, tools: tools)
   }
 }
 
