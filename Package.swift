@@ -107,5 +107,10 @@ let package = Package(
       dependencies: ["PerdureEngine", "PerdureModel", "PerdureValue"],
       swiftSettings: safe
     ),
+    .testTarget(
+      name: "PerdureValueTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
   ]
 )

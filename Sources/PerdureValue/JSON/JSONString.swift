@@ -100,6 +100,15 @@ public struct JSONString: Sendable {
     }
   }
 
+  /// The number of code points; a lone surrogate is one.
+  public var codePointCount: Int {
+    // Each begins with a byte that continues no other.
+    switch form {
+    case .unicode(let string): string.utf8.count { $0 & 0xC0 != 0x80 }
+    case .surrogates(let bytes): bytes.count { $0 & 0xC0 != 0x80 }
+    }
+  }
+
   /// The UTF-16 code units.
   public var utf16: [UInt16] {
     switch form {
