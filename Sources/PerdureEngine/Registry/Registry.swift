@@ -1,5 +1,5 @@
 package import PerdureModel
-package import PerdureValue
+import PerdureValue
 import Synchronization
 
 /// An extension whose names and schemas have been checked.

@@ -1,5 +1,5 @@
-package import PerdureModel
-package import PerdureValue
+import PerdureModel
+import PerdureValue
 import Synchronization
 
 /// Decides which tasks run, starts them, and ends those that cannot.

@@ -1,5 +1,5 @@
 package import PerdureModel
-package import PerdureValue
+import PerdureValue
 import Synchronization
 
 /// What every task may use: choices, models and time, but neither the session nor the store.

@@ -336,7 +336,7 @@ package final class Transaction {
   func tableWrites() throws -> [StorageWrite] {
     for id in newTasks {
       guard let owner = tasks[id]?.owner else { continue }
-      let candidate = try tasks[owner] ?? session.liveTask(owner)
+      let candidate = tasks[owner] ?? session.liveTask(owner)
       guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
         throw PerdureError(
           .invalidBatch, "task \(id) cannot be owned by task \(owner), which is ending or gone")
