@@ -162,6 +162,20 @@ package final class Engine: Sendable {
     try await session.store.extra(scope: "failure", id: id.value)
   }
 
+  /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
+  package func abort(_ id: ConversationID) async throws {
+    try scheduler.enable()
+    try await session.commit(conversation: id) { tx in
+      let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
+      for var record in tasks.sorted(by: { $0.id < $1.id }) where !record.abortRequested {
+        record.abortRequested = true
+        record.abortReason = nil
+        record.restarts = nil
+        try await tx.replace(record)
+      }
+    }
+  }
+
   // MARK: Features
 
   /// Throws `unsupportedFeature` if the store holds work that this version cannot go on with.

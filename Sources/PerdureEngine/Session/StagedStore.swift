@@ -39,7 +39,7 @@ package final class StagedStore: Sendable {
   /// Called once with the error that ended the store.
   package typealias FailureObserver = @Sendable (PerdureError) -> Void
 
-  let storage: any Storage
+  package let storage: any Storage
   let state: Mutex<State>
   private let clock: any HostClock
   private let onFlush: FlushObserver
