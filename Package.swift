@@ -79,5 +79,11 @@ let package = Package(
       name: "PerdureTestKit",
       dependencies: ["Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureValue"],
       swiftSettings: safe),
+
+    // Tests
+    .testTarget(
+      name: "PerdureProvidersTests",
+      dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base),
   ]
 )
