@@ -28,7 +28,7 @@ final class HTTPClient: Sendable {
 
   /// Starts a request and returns at once.
   func start(_ request: HTTPRequest) -> HTTPExchange {
-    let exchange = HTTPExchange(request, inbox: inbox)
+    let exchange = HTTPExchange(request, inbox: inbox, client: self)
     let runs = isRunning.withLock { isRunning in
       if !isRunning { isRunning = CurlLoop.start(inbox, trust: trust) }
       return isRunning

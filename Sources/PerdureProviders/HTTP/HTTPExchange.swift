@@ -14,10 +14,13 @@ final class HTTPExchange: Sendable {
   private let mailbox = Mailbox<HTTPPart>()
   private let flow = Mutex(Flow())
   private let inbox: CurlInbox
+  // The client stops its thread when it goes away; it must outlive its exchanges.
+  private let client: HTTPClient
 
-  init(_ request: HTTPRequest, inbox: CurlInbox) {
+  init(_ request: HTTPRequest, inbox: CurlInbox, client: HTTPClient) {
     self.request = request
     self.inbox = inbox
+    self.client = client
   }
 
   /// Returns the parts that have arrived since the last call and waits for the first; none after

@@ -48,9 +48,12 @@ final class MockServer: Sendable {
   let port: UInt16
   private let listener: Int32
   private let answer: @Sendable (MockRequest) -> MockAnswer
+  private let accepted = Atomic(0)
   private let received = Mutex<[MockRequest]>([])
 
   var requests: [MockRequest] { received.withLock { $0 } }
+  /// The number of connections so far.
+  var connections: Int { accepted.load(ordering: .sequentiallyConsistent) }
   var baseURL: String { "http://127.0.0.1:\(port)/v1" }
 
   init(_ answer: @escaping @Sendable (MockRequest) -> MockAnswer) throws {
@@ -66,6 +69,8 @@ final class MockServer: Sendable {
           close(connection)
           break
         }
+        self.accepted.add(1, ordering: .sequentiallyConsistent)
+        MockSocket.sendAtOnce(connection)
         MockSocket.thread { self.serve(connection) }
       }
       close(listener)

@@ -51,6 +51,12 @@ enum MockSocket {
 
   static func waitForClose(_ socket: Int32) { while !read(socket).isEmpty {} }
 
+  static func sendAtOnce(_ socket: Int32) {
+    var option: Int32 = 1
+    let size = socklen_t(MemoryLayout<Int32>.size)
+    _ = unsafe setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &option, size)
+  }
+
   static func resetOnClose(_ socket: Int32) {
     var option = linger(l_onoff: 1, l_linger: 0)
     let size = socklen_t(MemoryLayout<linger>.size)
