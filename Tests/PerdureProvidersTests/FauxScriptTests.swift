@@ -89,6 +89,19 @@ import Testing
     #expect(error.details?["line"]?.int == row.line)
   }
 
+  @Test func `the example of the manual is a script that plays`() async throws {
+    let path = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let manual = try #require(TextFile.read("/\(path)/docs/faux-script.md"))
+    let start = try #require(manual.firstRange(of: "```json\n"))
+    let end = try #require(manual[start.upperBound...].firstRange(of: "```"))
+    let example = manual[start.upperBound..<end.lowerBound]
+    let script = try FauxScript(parsing: Array(example.utf8), name: "example")
+    let provider = FauxProvider(script: script, clock: TurnedClock())
+    let request = ModelRequest([["role": "user", "content": "hi"]], provider: "faux")
+    let failure = await Answer(reading: provider.stream(request)).failure
+    #expect(failure == ProviderFailure(.retry, "HTTP 429: slow down", retryAfterMs: 50))
+  }
+
   @Test func `bytes of any kind never trap`() {
     let seed = UInt64.random(in: 0 ... .max)
     print("seed of the damaged scripts: \(seed)")

@@ -149,7 +149,8 @@ import Testing
   func `a server of any make answers`(baseURL: String?) async throws {
     let mock = try MockServer(MockAnswer(Self.events))
     let provider = try OpenAIProvider(
-      baseURL: baseURL ?? mock.baseURL, environment: [:], clock: TurnedClock())
+      baseURL: baseURL ?? mock.baseURL, environment: Environment.certificates,
+      clock: TurnedClock())
     let answer = await Answer(reading: provider.stream(ModelRequest(Self.hello)))
     #expect(answer.failure == nil)
     #expect(answer.blocks.first?.hasPrefix("text:") == true)

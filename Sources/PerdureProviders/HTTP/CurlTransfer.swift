@@ -83,6 +83,9 @@ final class CurlTransfer {
   private func failure(_ code: CURLcode) -> HTTPFailure {
     var message = unsafe String(cString: errorText)
     if message.isEmpty { message = unsafe String(cString: curl_easy_strerror(code)) }
+    if code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE {
+      message += "; SSL_CERT_FILE or SSL_CERT_DIR names the authorities to trust"
+    }
     return HTTPFailure(kind: kind(of: code), message: message)
   }
 

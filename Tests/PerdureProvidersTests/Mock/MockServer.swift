@@ -57,6 +57,7 @@ final class MockServer: Sendable {
   var baseURL: String { "http://127.0.0.1:\(port)/v1" }
 
   init(_ answer: @escaping @Sendable (MockRequest) -> MockAnswer) throws {
+    guard Environment.bypassesProxies else { throw MockSocket.NoSocket() }
     self.answer = answer
     listener = try MockSocket.listen()
     port = MockSocket.port(of: listener)

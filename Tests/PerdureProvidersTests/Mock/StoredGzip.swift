@@ -1,5 +1,3 @@
-import Glibc
-
 /// gzip without compression, which is still gzip.
 enum StoredGzip {
   static func member(_ bytes: [UInt8]) -> [UInt8] {
@@ -26,12 +24,5 @@ enum StoredGzip {
       for _ in 0..<8 { sum = sum & 1 == 1 ? sum >> 1 ^ 0xEDB8_8320 : sum >> 1 }
     }
     return ~sum
-  }
-}
-
-/// The environment of the test process.
-enum Environment {
-  static subscript(name: String) -> String? {
-    unsafe getenv(name).map { unsafe String(cString: $0) }
   }
 }
