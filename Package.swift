@@ -110,6 +110,11 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "PerdureProvidersTests",
+      dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureValueTests",
       dependencies: ["PerdureValue"],
       swiftSettings: safe
