@@ -50,3 +50,7 @@ int perdure_signals_watch(void (*first)(int signal)) {
 }
 
 void perdure_process_end(int status) { _exit(status); }
+
+void perdure_process_wait(void) {
+  for (;;) pause();
+}

@@ -10,4 +10,7 @@ int perdure_signals_watch(void (*first)(int signal));
 /* Ends the process at once: no destructor runs while code of a plugin may still be running. */
 _Noreturn void perdure_process_end(int status);
 
+/* Waits for another thread to end the process. */
+_Noreturn void perdure_process_wait(void);
+
 #endif

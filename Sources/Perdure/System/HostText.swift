@@ -28,15 +28,19 @@ package enum HostText {
 
   /// Returns the bytes of a file; throws `invalidInput` if it cannot be read.
   package static func file(
-    at path: String, called name: String, limit: Int64 = 64 << 20
+    at path: String,
+    called name: String,
+    limit: Int64 = 64 << 20
   ) throws(PerdureError) -> [UInt8] {
     put(Array(path.utf8))
     let count = perdure_text_read_file(limit)
     guard count >= 0 else {
       throw PerdureError(
-        .invalidInput, "\(name) \(path) cannot be read",
+        .invalidInput,
+        "\(name) \(path) cannot be read",
         hint: "check that it exists, is a file and may be read",
-        cause: reason(count))
+        cause: reason(count)
+      )
     }
     return take(count)
   }
@@ -46,8 +50,11 @@ package enum HostText {
     let count = perdure_text_read_input(limit)
     guard count >= 0 else {
       throw PerdureError(
-        .invalidInput, "standard input cannot be read",
-        hint: "give at most \(limit >> 20) MiB of text", cause: reason(count))
+        .invalidInput,
+        "standard input cannot be read",
+        hint: "give at most \(limit >> 20) MiB of text",
+        cause: reason(count)
+      )
     }
     return take(count)
   }
@@ -82,8 +89,11 @@ package enum HostText {
     let code = perdure_text_make_folders()
     guard code < 0 else { return }
     throw PerdureError(
-      .storeUnwritable, "the folder \(path) cannot be created",
-      hint: "choose another path", cause: reason(Int64(code)))
+      .storeUnwritable,
+      "the folder \(path) cannot be created",
+      hint: "choose another path",
+      cause: reason(Int64(code))
+    )
   }
 
   // MARK: Environment
@@ -106,7 +116,9 @@ package enum HostText {
     guard digits.count == 14 else { return "-" }
     for (offset, mark) in [(12, ":"), (10, ":"), (8, " "), (6, "-"), (4, "-")] {
       digits.insert(
-        contentsOf: mark, at: digits.index(digits.startIndex, offsetBy: offset))
+        contentsOf: mark,
+        at: digits.index(digits.startIndex, offsetBy: offset)
+      )
     }
     return digits
   }
