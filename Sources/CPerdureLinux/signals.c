@@ -1,52 +1,58 @@
 #define _GNU_SOURCE
 #include "perdure_signals.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
-static void (*first_handler)(int);
+/* A handler and not sigwait: libdispatch lets the main thread suspend with an empty mask, so a
+ * blocked signal would be delivered there and end the process. */
 
-static void watched(sigset_t *set) {
-  sigemptyset(set);
-  sigaddset(set, SIGINT);
-  sigaddset(set, SIGTERM);
+static void (*first_handler)(int);
+static sem_t arrived;
+static atomic_int first_signal;
+
+static void handle(int signal) {
+  int none = 0, error = errno;
+  if (!atomic_compare_exchange_strong(&first_signal, &none, signal)) _exit(128 + signal);
+  sem_post(&arrived);
+  errno = error;
 }
 
 static void *watch(void *unused) {
   (void)unused;
-  sigset_t set;
-  int count = 0;
-  watched(&set);
-  for (;;) {
-    int signal;
-    if (sigwait(&set, &signal) != 0) continue;
-    if (++count > 1) _exit(128 + signal);
-    first_handler(signal);
+  while (sem_wait(&arrived) != 0) {
   }
+  first_handler(atomic_load(&first_signal));
   return 0;
 }
 
-int perdure_signals_watch(void (*first)(int signal)) {
-  sigset_t set;
+static int start_thread(void) {
   pthread_t thread;
   pthread_attr_t attributes;
-  struct sigaction ignore = {.sa_handler = SIG_IGN};
-  first_handler = first;
-  sigaction(SIGPIPE, &ignore, 0);
-  watched(&set);
-  /* A shell starts background jobs with SIGINT ignored, and an ignored signal is never waited for. */
-  struct sigaction standard = {.sa_handler = SIG_DFL}, before;
-  sigaction(SIGTERM, &standard, 0);
-  if (sigaction(SIGINT, 0, &before) == 0 && before.sa_handler == SIG_IGN) sigdelset(&set, SIGINT);
-  int error = pthread_sigmask(SIG_BLOCK, &set, 0);
-  if (error) return -error;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  error = pthread_create(&thread, &attributes, watch, 0);
+  int error = pthread_create(&thread, &attributes, watch, 0);
   pthread_attr_destroy(&attributes);
   return -error;
+}
+
+int perdure_signals_watch(void (*first)(int signal)) {
+  struct sigaction ignored = {.sa_handler = SIG_IGN}, handled = {.sa_handler = handle}, before;
+  sigaction(SIGPIPE, &ignored, 0);
+  first_handler = first;
+  if (sem_init(&arrived, 0, 0) != 0) return -errno;
+  int error = start_thread();
+  if (error) return error;
+  handled.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &handled, 0);
+  /* A shell starts its background jobs with Ctrl-C ignored, and so it stays. */
+  if (sigaction(SIGINT, 0, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGINT, &handled, 0);
+  return 0;
 }
 
 void perdure_process_end(int status) { _exit(status); }

@@ -1,7 +1,7 @@
 #ifndef PERDURE_SIGNALS_H
 #define PERDURE_SIGNALS_H
 
-/* Takes over SIGINT and SIGTERM and ignores SIGPIPE; call it before the first thread starts.
+/* Takes over SIGINT and SIGTERM and ignores SIGPIPE.
  *
  * The first signal calls `first` on a thread of its own; the second ends the process at once with
  * the status 128 + signal. Returns 0 or -errno. */

@@ -71,7 +71,7 @@ enum Unanswered {
 
   private static func sentence(_ kind: String) -> String {
     switch kind {
-    case "authentication": "the provider does not accept the key"
+    case "authentication": "the provider asks for a valid key"
     case "quota": "the provider's limit or quota is reached"
     case "retry": "the provider gave no answer"
     case "overflow": "the conversation is too long for the model"
@@ -84,7 +84,7 @@ enum Unanswered {
 
   private static func hint(_ kind: String) -> String? {
     switch kind {
-    case "authentication": "set the variable named with --api-key-env to a valid key"
+    case "authentication": "put one into the variable that --api-key-env names"
     case "quota": "raise the limit at the provider, or choose another model"
     case "retry": "run it again later"
     case "overflow": "choose a model with a larger context"

@@ -7,7 +7,7 @@ import Synchronization
 enum SignalWatch {
   private static let handler = Mutex<(@Sendable (Int32) -> Void)?>(nil)
 
-  /// Takes the signals over; to be called before the first thread starts.
+  /// Takes the signals over.
   static func start() throws {
     let code = perdure_signals_watch { signal in
       guard let handler = SignalWatch.handler.withLock({ $0 }) else {

@@ -52,19 +52,7 @@ enum StoreAddress: Sendable {
   }
 
   /// What continues the work of this store.
-  var resumeCommand: String { "perdure resume --store \(Self.quoted(text))" }
-
-  private static func quoted(_ text: String) -> String {
-    let isPlain = text.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "a")...UInt8(ascii: "z"):
-        true
-      default: "/._-:+,@%=".utf8.contains(byte)
-      }
-    }
-    return isPlain ? text : "'" + text.replacing("'", with: #"'\''"#) + "'"
-  }
+  var resumeCommand: String { "perdure resume --store \(ShellWord.quoted(text))" }
 
   /// Opens it for writing; the folder of the user's own store is created.
   func open(durability: Durability, isOwn: Bool) async throws -> OpenStore {

@@ -91,7 +91,7 @@ enum ResumeVerb {
       _ plugins: [RunRecord.PluginFile],
       _ address: StoreAddress
     ) throws {
-      let options = plugins.map { " --plugin \($0.path)" }.joined()
+      let options = plugins.map { " --plugin \(ShellWord.quoted($0.path))" }.joined()
       for plugin in plugins {
         if HostText.kind(ofPath: plugin.path) == .nothing {
           throw PerdureError(
