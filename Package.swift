@@ -103,6 +103,11 @@ let package = Package(
 
     // Tests
     .testTarget(
+      name: "AcceptanceTests",
+      dependencies: ["PerdureCLI", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
