@@ -4,11 +4,16 @@ import Synchronization
 
 /// A store that lives as long as the process; what the other backends do is measured against it.
 package final class MemoryStorage: Storage {
-  private let state = Mutex(MemoryState())
+  private let state: Mutex<MemoryState>
   private let isClosed = Mutex(false)
 
   /// Makes an empty store.
-  package init() {}
+  package init() { state = Mutex(MemoryState()) }
+
+  /// Opens the store again that `other` was, closed or not.
+  package init(continuing other: MemoryStorage) {
+    state = Mutex(other.state.withLock { $0 })
+  }
 
   package func apply(
     _ group: [Batch], expecting expected: StoreCounters, nextId: Int64
