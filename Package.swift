@@ -79,5 +79,13 @@ let package = Package(
       name: "PerdureTestKit",
       dependencies: ["Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureValue"],
       swiftSettings: safe),
+
+    // Tests
+    .testTarget(
+      name: "PerdureStorageTests",
+      dependencies: [
+        "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      swiftSettings: base),
   ]
 )
