@@ -150,6 +150,9 @@ package enum SQLValue: Sendable {
     }
   }
 
+  /// The statements that have been prepared so far.
+  package var preparedStatements: [String] { unsafe Array(statements.keys) }
+
   private func prepared(_ sql: String) throws -> OpaquePointer {
     if let statement = unsafe statements[sql] { return unsafe statement }
     var statement: OpaquePointer?

@@ -62,6 +62,13 @@ package final class SQLiteStorage: Storage {
   }
 
   package func close() async { await thread.stop() }
+
+  /// Returns what `body` finds out about the database; for diagnosis and tests.
+  package func inspect<Value: Sendable>(
+    _ body: @escaping @Sendable (Connection) throws -> Value
+  ) async throws -> Value {
+    try await thread.call { try body($0.connection) }
+  }
 }
 
 extension SQLiteStorage {
