@@ -132,4 +132,41 @@ struct StoreErrorTests {
     #expect(await code { _ = try await storage.document(known(2), at: nil) } == .storeCorrupt)
     await storage.close()
   }
+
+  @Test func `a store file that may not be written is refused`() async throws {
+    let folder = TemporaryFolder()
+    try await openStore(folder).close()
+    let path = folder.file("store.sqlite")
+    #expect(unsafe chmod(folder.path, 0o777) == 0 && chmod(path, 0o444) == 0)
+    let error = asNobody { _ = try SQLiteStore(path: path, durability: .normal) }
+    #expect(error?.code == .storeUnwritable)
+    #expect(error?.message == "the store \(path) is read-only")
+  }
+
+  @Test func `a folder that may not be written is refused`() {
+    let folder = TemporaryFolder()
+    #expect(unsafe chmod(folder.path, 0o555) == 0)
+    let error = asNobody { _ = try StoreLock(store: folder.file("store.sqlite")) }
+    #expect(unsafe chmod(folder.path, 0o755) == 0)
+    #expect(error?.code == .storeUnwritable)
+    #expect(error?.hint?.contains("folder") == true)
+  }
+
+  /// Runs `body` without the rights of root, which no permission stops, and returns its error.
+  ///
+  /// The file system identity belongs to the thread, so tests beside this one keep theirs; the
+  /// Glibc module does not show the call.
+  private func asNobody(_ body: () throws -> Void) -> PerdureError? {
+    guard let symbol = unsafe dlsym(nil, "setfsuid") else { return nil }
+    typealias SetUser = @convention(c) (UInt32) -> Int32
+    let setUser = unsafe unsafeBitCast(symbol, to: SetUser.self)
+    _ = setUser(65_534)
+    defer { _ = setUser(geteuid()) }
+    do {
+      try body()
+      return nil
+    } catch {
+      return error as? PerdureError
+    }
+  }
 }

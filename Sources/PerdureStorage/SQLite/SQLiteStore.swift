@@ -69,9 +69,10 @@ package final class SQLiteStore {
   // MARK: Opening
 
   private func prepare(_ durability: Durability) throws {
+    // SQLite opens a file that may not be written for reading, without a word.
+    if connection.isReadOnly { throw readOnly }
     let names = try objectNames()
     let version = try storedVersion(names)
-    if connection.isReadOnly { throw readOnly }
     if version == nil {
       guard names.isEmpty else { throw notAStore }
       try connection.execute("PRAGMA page_size = \(Self.pageSize)")
