@@ -13,7 +13,9 @@ struct MigrationTests {
       [
         .conversation(ConversationRecord(id: .root)), entry(2),
         task(3, .terminal(.completed(result: ["r": 1]))),
-      ], extras: [])
+      ],
+      extras: []
+    )
     await storage.close()
     let connection = try connect(folder)
     try connection.execute(
@@ -34,7 +36,8 @@ struct MigrationTests {
           "abortRequested":false,
           "state":{"status":"terminal","outcome":{"status":"completed","result":{"r":1}}}}');
       UPDATE durable_schema SET version = 1;
-      """)
+      """
+    )
     connection.close()
   }
 
@@ -45,7 +48,8 @@ struct MigrationTests {
     #expect(try await storage.task(known(3))?.state == .terminal(.completed(result: ["r": 1])))
     #expect(
       try await storage.inspect { try $0.first("SELECT version FROM durable_schema") { $0.int(0) } }
-        == 2)
+        == 2
+    )
     await storage.close()
   }
 
@@ -54,9 +58,11 @@ struct MigrationTests {
     try await makeVersion1(folder)
     let storage = try await openStore(folder)
     let store = try await DirectStore(storage)
-    let sleeping = TaskState.sleeping(checkpoint: nil, until: 5)
+    let sleeping = TaskState.sleeping(checkpoint: .null, until: 5)
     _ = try await store.commit(
-      [task(4, sleeping)], extras: [ExtraWrite(scope: "a", id: 0, value: 1)])
+      [task(4, sleeping)],
+      extras: [ExtraWrite(scope: "a", id: 0, value: 1)]
+    )
     #expect(try await storage.task(known(4))?.state == sleeping)
     await storage.close()
   }

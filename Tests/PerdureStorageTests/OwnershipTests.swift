@@ -30,7 +30,8 @@ struct OwnershipTests {
     try await openStore(folder).close()
     write(
       Array(#"{"pid":4242,"since":1700000000000,"host":"box"}"#.utf8),
-      to: folder.file("store.sqlite.lock"))
+      to: folder.file("store.sqlite.lock")
+    )
     #expect(unsafe mkfifo(folder.file("fifo"), 0o600) == 0)
     // The lock belongs to flock itself, not to the shell that it starts.
     let command = """
@@ -62,7 +63,8 @@ struct OwnershipTests {
     _ = try await store.commit([entry(2)], extras: [])
     try connect(folder).execute("UPDATE durable_metadata SET next_id = '77'")
     #expect(
-      await code { _ = try await store.commit([entry(3)], extras: []) } == .foreignWriter)
+      await code { _ = try await store.commit([entry(3)], extras: []) } == .foreignWriter
+    )
     #expect(try await storage.entry(known(3)) == nil)
     await storage.close()
   }
@@ -76,7 +78,8 @@ struct OwnershipTests {
     #expect(unsafe rename(path, folder.file("moved.sqlite")) == 0)
     if isReplaced { write([], to: path) }
     #expect(
-      await code { _ = try await store.commit([entry(2)], extras: []) } == .foreignWriter)
+      await code { _ = try await store.commit([entry(2)], extras: []) } == .foreignWriter
+    )
     await storage.close()
   }
 
@@ -118,7 +121,8 @@ struct OwnershipTests {
     let counters = try await reader.counters()
     #expect(
       await code { try await reader.apply([], expecting: counters, nextId: 9) }
-        == .storeUnwritable)
+        == .storeUnwritable
+    )
     await reader.close()
     #expect(folder.names == names)
     #expect(read(folder.file("store.sqlite")) == bytes)
@@ -131,7 +135,9 @@ struct OwnershipTests {
     // The files as a killed process leaves them.
     for suffix in ["", "-wal", "-shm"] {
       write(
-        read(folder.file("store.sqlite\(suffix)")), to: folder.file("crashed.sqlite\(suffix)"))
+        read(folder.file("store.sqlite\(suffix)")),
+        to: folder.file("crashed.sqlite\(suffix)")
+      )
     }
     await owner.close()
     let log = read(folder.file("crashed.sqlite-wal"))

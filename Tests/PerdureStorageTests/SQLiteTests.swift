@@ -35,18 +35,24 @@ struct SQLiteTests {
     },
     Plan(index: "perdure_conversations_by_owner") {
       _ = try await $0.scanConversations(
-        ConversationQuery(ownerConversationId: .root), PageRequest(limit: 9))
+        ConversationQuery(ownerConversationId: .root),
+        PageRequest(limit: 9)
+      )
     },
     Plan(index: "perdure_conversations_by_task") {
       _ = try await $0.scanConversations(
-        ConversationQuery(ownerTaskId: known(5)), PageRequest(limit: 9))
+        ConversationQuery(ownerTaskId: known(5)),
+        PageRequest(limit: 9)
+      )
     },
   ])
   func `a query uses the index made for it`(plan: Plan) async throws {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)
     _ = try await DirectStore(storage).commit(
-      [.conversation(ConversationRecord(id: .root))], extras: [])
+      [.conversation(ConversationRecord(id: .root))],
+      extras: []
+    )
     let before = Set(try await storage.inspect { $0.preparedStatements })
     try await plan.read(storage)
     let steps = try await storage.inspect { connection in
@@ -65,13 +71,16 @@ struct SQLiteTests {
     let store = try await DirectStore(storage)
     let value: JSON = ["text": .string(String(repeating: "x", count: 4_000))]
     _ = try await store.commit(
-      [.createDocument(document(2), version: 1, value: value)], extras: [])
+      [.createDocument(document(2), version: 1, value: value)],
+      extras: []
+    )
     var pages: [Int64] = []
     for _ in 0..<20 {
       let base = DocumentContent.base(version: 1, value: value)
       _ = try await store.commit([.changeDocument(known(2), base)], extras: [])
       pages.append(
-        try await storage.inspect { try $0.first("PRAGMA page_count") { $0.int(0) } ?? 0 })
+        try await storage.inspect { try $0.first("PRAGMA page_count") { $0.int(0) } ?? 0 }
+      )
     }
     #expect(pages.max() == pages[1])
     let rows = try await storage.inspect {
@@ -86,7 +95,9 @@ struct SQLiteTests {
     let storage = try await openStore(folder)
     let store = try await DirectStore(storage)
     _ = try await store.commit(
-      [.createDocument(document(2), version: 1, value: [:])], extras: [])
+      [.createDocument(document(2), version: 1, value: [:])],
+      extras: []
+    )
     _ = try await store.commit([.retireDocument(known(2))], extras: [])
     let rows = try await storage.inspect {
       try $0.rows(
@@ -102,7 +113,9 @@ struct SQLiteTests {
     let storage = try await openStore(folder)
     let kind = JSONString(utf16: [0xD800, 0xE9, 0x22, 0x7F, 0x0A])
     _ = try await DirectStore(storage).commit(
-      [task(2, kind: kind, .pending(checkpoint: nil))], extras: [])
+      [task(2, kind: kind, .pending(checkpoint: .null))],
+      extras: []
+    )
     let column = try await storage.inspect {
       try $0.first("SELECT kind FROM tasks") { $0.string(0) }
     }
@@ -114,7 +127,9 @@ struct SQLiteTests {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)
     _ = try await DirectStore(storage).commit(
-      [task(2, kind: "é", .pending(checkpoint: nil))], extras: [])
+      [task(2, kind: "é", .pending(checkpoint: .null))],
+      extras: []
+    )
     try await storage.inspect { try $0.execute("UPDATE tasks SET kind = '\"é\"'") }
     let page = try await storage.scanTasks(TaskQuery(kind: "é"), PageRequest(limit: 9))
     #expect(page.items.map { $0.id.value } == [2])
@@ -133,11 +148,18 @@ struct SQLiteTests {
           writes: [
             task(2, .pending(checkpoint: 0)),
             .createDocument(document(3), version: 1, value: ["n": 1]),
-          ], at: 0),
+          ],
+          at: 0
+        ),
         Batch(
           sequence: 2,
-          writes: [task(2, .running(checkpoint: 1)), .changeDocument(known(3), base)], at: 0),
-      ], expecting: counters, nextId: 4)
+          writes: [task(2, .running(checkpoint: 1)), .changeDocument(known(3), base)],
+          at: 0
+        ),
+      ],
+      expecting: counters,
+      nextId: 4
+    )
     let rows = try await storage.inspect {
       try $0.rows("SELECT seq FROM document_revisions") { $0.int(0) }
     }

@@ -19,20 +19,29 @@ struct StoreErrorTests {
   @Test(arguments: [
     BadFile(name: "text", sql: nil, code: .storeUnreadable, text: "is not a store"),
     BadFile(
-      name: "another database", sql: "CREATE TABLE t (x)", code: .storeUnreadable,
-      text: "is not a store"),
+      name: "another database",
+      sql: "CREATE TABLE t (x)",
+      code: .storeUnreadable,
+      text: "is not a store"
+    ),
     BadFile(
       name: "a newer schema",
       sql: """
         CREATE TABLE durable_schema (singleton INTEGER PRIMARY KEY, version INTEGER);
         INSERT INTO durable_schema VALUES (1, 3)
-        """, code: .storeUnreadable, text: "from a newer version"),
+        """,
+      code: .storeUnreadable,
+      text: "from a newer version"
+    ),
     BadFile(
       name: "a store without tables",
       sql: """
         CREATE TABLE durable_schema (singleton INTEGER PRIMARY KEY, version INTEGER);
         INSERT INTO durable_schema VALUES (1, 2)
-        """, code: .storeCorrupt, text: "has no table durable_metadata"),
+        """,
+      code: .storeCorrupt,
+      text: "has no table durable_metadata"
+    ),
   ])
   func `a file that is no store of ours is refused and kept`(file: BadFile) async throws {
     let folder = TemporaryFolder()
@@ -53,7 +62,8 @@ struct StoreErrorTests {
   @Test func `a folder is no SQLite store`() async {
     let folder = TemporaryFolder()
     #expect(
-      await code { _ = try await SQLiteStorage.open(path: folder.path) } == .storeUnreadable)
+      await code { _ = try await SQLiteStorage.open(path: folder.path) } == .storeUnreadable
+    )
   }
 
   @Test func `a store in a missing folder names the folder`() async {
@@ -70,9 +80,12 @@ struct StoreErrorTests {
       (10 | 3 << 8, EROFS, "store_unwritable"), (10 | 4 << 8, EIO, "storage_failed"),
       (5, 0, "store_in_use"), (11, 0, "store_corrupt"), (26, 0, "store_unreadable"),
       (14, ENOENT, "store_unreadable"), (14, EACCES, "store_unwritable"), (1, 0, "storage_failed"),
-    ] as [(Int32, Int32, String)])
+    ] as [(Int32, Int32, String)]
+  )
   func `a failure of SQLite has a code, a path and a remedy`(
-    code: Int32, system: Int32, wanted: String
+    code: Int32,
+    system: Int32,
+    wanted: String
   ) {
     let error = SQLiteFailure(code: code, text: "reason", systemError: system).error(path: "/x/y")
     #expect(error.code.rawValue == wanted)
@@ -86,7 +99,8 @@ struct StoreErrorTests {
     let store = try await DirectStore(storage)
     _ = try await store.commit(
       [.conversation(ConversationRecord(id: .root))] + (2..<60).map { entry($0, "text") },
-      extras: [])
+      extras: []
+    )
     await storage.close()
     var bytes = read(folder.file("store.sqlite"))
     for index in 2_048..<bytes.count { bytes[index] = 0x5A }
@@ -95,8 +109,11 @@ struct StoreErrorTests {
       await code {
         let storage = try await openStore(folder)
         _ = try await storage.scanEntries(
-          EntryQuery(conversationId: .root), PageRequest(limit: 99))
-      } == .storeCorrupt)
+          EntryQuery(conversationId: .root),
+          PageRequest(limit: 99)
+        )
+      } == .storeCorrupt
+    )
   }
 
   @Test(arguments: [
@@ -125,7 +142,9 @@ struct StoreErrorTests {
     let storage = try await openStore(folder)
     let store = try await DirectStore(storage)
     _ = try await store.commit(
-      [.createDocument(document(2), version: 1, value: ["n": 1])], extras: [])
+      [.createDocument(document(2), version: 1, value: ["n": 1])],
+      extras: []
+    )
     let delta = DocumentContent.delta(version: 1, operations: [.set(["n"], 2)])
     _ = try await store.commit([.changeDocument(known(2), delta)], extras: [])
     try await storage.inspect { try $0.execute(sql) }

@@ -5,11 +5,16 @@ import PerdureValue
 
 /// A new SQLite store in a folder of its own.
 func openStore(
-  _ folder: TemporaryFolder, durability: Durability = .normal, readOnly: Bool = false
+  _ folder: TemporaryFolder,
+  durability: Durability = .normal,
+  readOnly: Bool = false
 ) async throws -> SQLiteStorage {
   try await SQLiteStorage.open(
-    path: folder.file("store.sqlite"), durability: durability, readOnly: readOnly,
-    busyMilliseconds: 10)
+    path: folder.file("store.sqlite"),
+    durability: durability,
+    readOnly: readOnly,
+    busyMilliseconds: 10
+  )
 }
 
 /// A connection beside the store, as another program would have it.
@@ -29,13 +34,23 @@ func entry(_ id: Int64, _ data: JSON? = nil) -> StorageWrite {
 func task(_ id: Int64, kind: JSONString = "test", _ state: TaskState) -> StorageWrite {
   .task(
     TaskRecord(
-      id: known(id), conversationId: .root, kind: kind, version: 1, input: nil, state: state))
+      id: known(id),
+      conversationId: .root,
+      kind: kind,
+      version: 1,
+      input: .null,
+      state: state
+    )
+  )
 }
 
 /// A document of the session.
 func document(_ id: Int64, _ kind: JSONString = "doc") -> DocumentRecord {
   DocumentRecord(
-    id: known(id), address: DocumentAddress(kind: kind, scope: .session), createdAt: 0)
+    id: known(id),
+    address: DocumentAddress(kind: kind, scope: .session),
+    createdAt: 0
+  )
 }
 
 /// The code of the error that `body` throws.

@@ -16,7 +16,9 @@ package final class MemoryStorage: Storage {
   }
 
   package func apply(
-    _ group: [Batch], expecting expected: StoreCounters, nextId: Int64
+    _ group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
   ) async throws {
     try checkOpen()
     try state.withLock { try $0.apply(group, expecting: expected, nextId: nextId) }
@@ -40,7 +42,8 @@ extension MemoryStorage {
   }
 
   package func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     try read { try $0.scanConversations(query, page) }
   }
@@ -50,19 +53,22 @@ extension MemoryStorage {
   }
 
   package func entry(
-    _ id: EntryID, visibleIn conversationId: ConversationID
+    _ id: EntryID,
+    visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
     try read { try $0.entry(id, visibleIn: conversationId) }
   }
 
   package func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
     try read { try $0.latestHeadMarker(conversationId, atOrBefore: atOrBefore) }
   }
 
   package func scanEntries(
-    _ query: EntryQuery, _ page: PageRequest
+    _ query: EntryQuery,
+    _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
     try read { try $0.scanEntries(query, page) }
   }
@@ -80,19 +86,22 @@ extension MemoryStorage {
   }
 
   package func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
     try read { $0.submission(requestId: requestId, in: conversationId) }
   }
 
   package func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     try read { try $0.scanSubmissions(query, page) }
   }
 
   package func findDocument(
-    _ address: DocumentAddress, at: Int64?
+    _ address: DocumentAddress,
+    at: Int64?
   ) async throws -> DocumentRecord? {
     try read { $0.findDocument(address, at: at) }
   }
@@ -102,7 +111,8 @@ extension MemoryStorage {
   }
 
   package func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     try read { try $0.scanDocuments(query, page) }
   }

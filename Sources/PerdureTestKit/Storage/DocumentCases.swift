@@ -8,7 +8,8 @@ extension StorageConformance {
       let record = DocumentRecord.rewindable(try await store.mint(), "doc")
       var at: [Int64] = []
       at.append(
-        try await store.commit(.createDocument(record, version: 1, value: ["n": 1])))
+        try await store.commit(.createDocument(record, version: 1, value: ["n": 1]))
+      )
       let contents: [DocumentContent] = [
         .delta(version: 1, operations: [.set(["n"], 2)]), .base(version: 2, value: ["m": 3]),
         .delta(version: 2, operations: [.replace(["m": 4])]),
@@ -35,8 +36,10 @@ extension StorageConformance {
       let created = try await store.commit(.createDocument(old, version: 1, value: ["n": 1]))
       let new = DocumentRecord.rewindable(try await store.mint(), "doc")
       let changed = try await store.commit(
-        .retireDocument(old.id), .createDocument(new, version: 1, value: ["n": 9]),
-        .changeDocument(old.id, .delta(version: 1, operations: [.set(["n"], 2)])))
+        .retireDocument(old.id),
+        .createDocument(new, version: 1, value: ["n": 9]),
+        .changeDocument(old.id, .delta(version: 1, operations: [.set(["n"], 2)]))
+      )
       let reads = await store.reads
       let address = old.address
       try expect(try await reads.findDocument(address, at: created)?.id, old.id, "before")
@@ -66,7 +69,8 @@ extension StorageConformance {
           ]
         value = try value.applying(operations)
         try await store.commit(
-          .changeDocument(record.id, .delta(version: 1, operations: operations)))
+          .changeDocument(record.id, .delta(version: 1, operations: operations))
+        )
         guard step % 8 == 0 else { continue }
         let found = try await store.reads.document(record.id, at: nil)
         try expect(found?.value, value, "the value after \(step + 1) deltas")
@@ -78,15 +82,18 @@ extension StorageConformance {
       let source = DocumentRecord.rewindable(try await store.mint(), "doc")
       let early = try await store.commit(.createDocument(source, version: 1, value: ["n": 1]))
       try await store.commit(
-        .changeDocument(source.id, .delta(version: 1, operations: [.set(["n"], 2)])))
+        .changeDocument(source.id, .delta(version: 1, operations: [.set(["n"], 2)]))
+      )
       let (one, two): (ConversationID, ConversationID) =
         (try await store.mint(), try await store.mint())
       let then = DocumentRecord.rewindable(try await store.mint(), "doc", in: one)
       let now = DocumentRecord.rewindable(try await store.mint(), "doc", in: two)
       let copied = try await store.commit(
-        .conversation(ConversationRecord(id: one)), .conversation(ConversationRecord(id: two)),
+        .conversation(ConversationRecord(id: one)),
+        .conversation(ConversationRecord(id: two)),
         .copyDocument(then, source: source.id, at: early),
-        .copyDocument(now, source: source.id, at: nil))
+        .copyDocument(now, source: source.id, at: nil)
+      )
       try await store.commit(.retireDocument(source.id))
       let first = try await store.reads.document(then.id, at: nil)
       try expect(first?.value, ["n": 1], "the copy of the past")
@@ -107,10 +114,16 @@ extension StorageConformance {
           for key in keys {
             let isOwn = scope == .conversation(.root)
             let record = DocumentRecord(
-              try await store.mint(), kind, scope, key: key, history: isOwn ? .latest : nil,
-              fork: isOwn ? .current : nil)
+              try await store.mint(),
+              kind,
+              scope,
+              key: key,
+              history: isOwn ? .latest : nil,
+              fork: isOwn ? .current : nil
+            )
             try await store.commit(
-              .createDocument(record, version: 1, value: ["id": record.id.json]))
+              .createDocument(record, version: 1, value: ["id": record.id.json])
+            )
             wanted[scope, default: []].append(record.id)
             let found = try await store.reads.findDocument(record.address, at: nil)
             try expect(found?.id, record.id, "the document at \(record.address)")
@@ -138,11 +151,14 @@ extension StorageConformance {
       try await store.commit(.changeDocument(record.id, .base(version: 2, value: ["n": 2])))
       try await expectError(.invalidBatch, "version transition requires a base", "a delta") {
         try await store.commit(
-          .changeDocument(record.id, .delta(version: 1, operations: [.set(["n"], 3)])))
+          .changeDocument(record.id, .delta(version: 1, operations: [.set(["n"], 3)]))
+        )
       }
       try expect(try await store.reads.document(record.id, at: nil)?.value, ["n": 2], "the value")
       try await expectError(
-        .invalidRequest, "does not retain historical content", "a read of the past"
+        .invalidRequest,
+        "does not retain historical content",
+        "a read of the past"
       ) { _ = try await store.reads.document(record.id, at: created) }
     },
     Case(name: "an address has one live document") { store in
@@ -153,12 +169,15 @@ extension StorageConformance {
       try await expectError(.invalidBatch, "already has a current incarnation", "a second one") {
         try await store.commit(
           .changeDocument(record.id, .base(version: 1, value: ["n": 2])),
-          .createDocument(second, version: 1, value: [:]))
+          .createDocument(second, version: 1, value: [:])
+        )
       }
       try expect(try await store.reads.document(record.id, at: nil)?.value, ["n": 1], "the value")
       let brief = DocumentRecord.rewindable(try await store.mint(), "brief")
       let sequence = try await store.commit(
-        .retireDocument(brief.id), .createDocument(brief, version: 1, value: [:]))
+        .retireDocument(brief.id),
+        .createDocument(brief, version: 1, value: [:])
+      )
       let reads = await store.reads
       try expect(try await reads.document(brief.id, at: nil), nil, "the brief one now")
       try expect(try await reads.document(brief.id, at: sequence), nil, "at its own commit")
@@ -171,15 +190,18 @@ extension StorageConformance {
       let submission = SubmissionRecord(try await store.mint())
       try await store.commit(.task(task), .submission(submission))
       let before = task
-      task.state = .terminal(.completed(result: nil))
+      task.state = .terminal(.completed(result: .null))
       var done = submission
       done.state = .unanswered(reason: "x", detail: nil, entry: nil)
       let entry = EntryRecord(try await store.mint())
       try await expectError(.invalidBatch, "unknown document", "an unknown document") {
         try await store.commit(
-          .task(task), .submission(done), .entry(entry),
+          .task(task),
+          .submission(done),
+          .entry(entry),
           .createDocument(DocumentRecord(try id(90), "doc"), version: 1, value: [:]),
-          .retireDocument(try id(91)))
+          .retireDocument(try id(91))
+        )
       }
       let reads = await store.reads
       try expect(try await reads.task(task.id), before, "the task")
@@ -188,7 +210,9 @@ extension StorageConformance {
       let pending = try await reads.scanTasks(TaskQuery(status: .pending), PageRequest(limit: 9))
       try expect(pending.items, [before], "the pending tasks")
       let found = try await reads.scanDocuments(
-        DocumentQuery(scope: .session), PageRequest(limit: 9))
+        DocumentQuery(scope: .session),
+        PageRequest(limit: 9)
+      )
       try expect(found.items, [], "the documents")
       try await store.commit(.task(task))
     },
@@ -198,7 +222,8 @@ extension StorageConformance {
       let gone = DocumentRecord(try await store.mint(), "gone")
       try await store.commit(
         .createDocument(record, version: 1, value: [:]),
-        .createDocument(gone, version: 1, value: [:]))
+        .createDocument(gone, version: 1, value: [:])
+      )
       try await store.commit(.retireDocument(gone.id))
       let change = StorageWrite.changeDocument(record.id, .base(version: 1, value: [:]))
       let refused: [(String, [StorageWrite])] = [
@@ -224,11 +249,14 @@ extension StorageConformance {
       let other: ConversationID = try await store.mint()
       try await store.commit(
         .createDocument(source, version: 1, value: [:]),
-        .conversation(ConversationRecord(id: other)))
+        .conversation(ConversationRecord(id: other))
+      )
       let copy = DocumentRecord.rewindable(try await store.mint(), "doc", in: other)
       try await expectError(.invalidBatch, "rejected", "a source that the batch retires") {
         try await store.commit(
-          .copyDocument(copy, source: source.id, at: nil), .retireDocument(source.id))
+          .copyDocument(copy, source: source.id, at: nil),
+          .retireDocument(source.id)
+        )
       }
       let wrong = DocumentRecord.rewindable(copy.id, "other", in: other)
       try await expectError(.invalidBatch, "rejected", "another kind") {

@@ -15,9 +15,11 @@ extension StorageConformance {
         let document = DocumentRecord(try await store.mint(), name)
         let member = DocumentRecord(try await store.mint(), "family", key: name)
         try await store.commit(
-          .task(task), .submission(submission),
+          .task(task),
+          .submission(submission),
           .createDocument(document, version: 1, value: ["n": .int(index)]),
-          .createDocument(member, version: 1, value: ["n": .int(index)]))
+          .createDocument(member, version: 1, value: ["n": .int(index)])
+        )
       }
       for (index, name) in names.enumerated() {
         let first = Int64(2 + 4 * index)
@@ -27,10 +29,14 @@ extension StorageConformance {
         let submission = try await reads.submission(requestId: name, in: .root)
         try expect(submission?.id.value, first + 1, "the submission \(index)")
         let documents = try await reads.scanDocuments(
-          DocumentQuery(scope: .session, kind: name), PageRequest(limit: 9))
+          DocumentQuery(scope: .session, kind: name),
+          PageRequest(limit: 9)
+        )
         try expect(documents.items.map { $0.id.value }, [first + 2], "the kind \(index)")
         let member = try await reads.findDocument(
-          DocumentAddress(kind: "family", scope: .session, key: name), at: nil)
+          DocumentAddress(kind: "family", scope: .session, key: name),
+          at: nil
+        )
         try expect(member?.id.value, first + 3, "the member \(index)")
       }
     },
@@ -44,7 +50,9 @@ extension StorageConformance {
       }
       try await expectError(.invalidBatch, "written as two record types", "two types") {
         try await store.commit(
-          .task(TaskRecord(try id(200))), .submission(SubmissionRecord(try id(200))))
+          .task(TaskRecord(try id(200))),
+          .submission(SubmissionRecord(try id(200)))
+        )
       }
       try await expectError(.invalidBatch, "written more than once", "two entries") {
         try await store.commit(.entry(EntryRecord(try id(200))), .entry(EntryRecord(try id(200))))
@@ -75,11 +83,15 @@ extension StorageConformance {
         Batch(
           sequence: 2,
           writes: [.entry(entry), .createDocument(document, version: 1, value: ["n": 1])],
-          extras: [ExtraWrite(scope: "a", id: 0, value: 1)], at: 0),
+          extras: [ExtraWrite(scope: "a", id: 0, value: 1)],
+          at: 0
+        ),
         Batch(
           sequence: 3,
           writes: [.changeDocument(document.id, .delta(version: 1, operations: [.set(["n"], 2)]))],
-          extras: [ExtraWrite(scope: "a", id: 0, value: 2)], at: 0),
+          extras: [ExtraWrite(scope: "a", id: 0, value: 2)],
+          at: 0
+        ),
       ]
       try await backend.apply(group, expecting: StoreCounters(), nextId: 40)
       try await store.reopen()
@@ -104,7 +116,9 @@ extension StorageConformance {
           writes: [
             .task(TaskRecord(try id(2))), .createDocument(document, version: 1, value: [:]),
           ],
-          extras: [ExtraWrite(scope: "a", id: 0, value: 1)], at: 0),
+          extras: [ExtraWrite(scope: "a", id: 0, value: 1)],
+          at: 0
+        ),
         Batch(sequence: 3, writes: [.entry(EntryRecord(try id(2)))], at: 0),
       ]
       try await expectError(.invalidBatch, "already belongs to task", "the group") {
@@ -131,20 +145,26 @@ extension StorageConformance {
         Batch(
           sequence: 3,
           writes: [.changeDocument(old.id, .delta(version: 1, operations: [.set(["n"], 2)]))],
-          at: 0),
+          at: 0
+        ),
         Batch(
           sequence: 4,
           writes: [
             .conversation(ConversationRecord(id: try id(5))),
             .copyDocument(copy, source: old.id, at: 3),
-          ], at: 0),
+          ],
+          at: 0
+        ),
         Batch(
           sequence: 5,
           writes: [.retireDocument(old.id), .createDocument(new, version: 1, value: ["n": 3])],
-          at: 0),
+          at: 0
+        ),
         Batch(
-          sequence: 6, writes: [.changeDocument(new.id, .base(version: 2, value: ["n": 4]))],
-          at: 0),
+          sequence: 6,
+          writes: [.changeDocument(new.id, .base(version: 2, value: ["n": 4]))],
+          at: 0
+        ),
       ]
       let counters = try await backend.counters()
       try await backend.apply(group, expecting: counters, nextId: 6)
@@ -164,7 +184,10 @@ extension StorageConformance {
         StoreCounters(nextSequence: before.nextSequence, nextId: before.nextId + 1),
       ] {
         let batch = Batch(
-          sequence: expected.nextSequence, writes: [.entry(EntryRecord(try id(2)))], at: 0)
+          sequence: expected.nextSequence,
+          writes: [.entry(EntryRecord(try id(2)))],
+          at: 0
+        )
         try await expectError(.foreignWriter, "another program", "the group") {
           try await backend.apply([batch], expecting: expected, nextId: 40)
         }
@@ -181,8 +204,10 @@ extension StorageConformance {
       for (sequence, nextId) in refused {
         try await expectError(.invalidBatch, "", "sequence \(sequence), next id \(nextId)") {
           try await backend.apply(
-            [Batch(sequence: sequence, writes: [entry], at: 0)], expecting: before,
-            nextId: nextId)
+            [Batch(sequence: sequence, writes: [entry], at: 0)],
+            expecting: before,
+            nextId: nextId
+          )
         }
       }
       try await expectError(.invalidBatch, "", "an earlier next id") {
@@ -191,7 +216,9 @@ extension StorageConformance {
       try await backend.apply([], expecting: before, nextId: 50)
       try expect(
         try await backend.counters(),
-        StoreCounters(nextSequence: before.nextSequence, nextId: 50), "the counters")
+        StoreCounters(nextSequence: before.nextSequence, nextId: 50),
+        "the counters"
+      )
     },
   ]
 }

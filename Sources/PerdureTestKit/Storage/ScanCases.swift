@@ -13,7 +13,9 @@ extension StorageConformance {
       }
       try expect(records.map { $0.id.value }, [1, 2, 3, 4, 5], "all conversations")
       let exact = try await store.reads.scanConversations(
-        ConversationQuery(), PageRequest(limit: 5))
+        ConversationQuery(),
+        PageRequest(limit: 5)
+      )
       try expect(exact.next, nil, "no cursor behind the last item")
     },
     Case(name: "conversations are found by owner") { store in
@@ -23,14 +25,18 @@ extension StorageConformance {
       for (conversation, task) in owners {
         let owner = ConversationRecord.Owner(conversationId: try id(conversation), taskId: task)
         try await store.commit(
-          .conversation(ConversationRecord(id: try await store.mint(), owner: owner)))
+          .conversation(ConversationRecord(id: try await store.mint(), owner: owner))
+        )
       }
       func ids(_ query: ConversationQuery) async throws -> [Int64] {
         try await all(limit: 1) { try await store.reads.scanConversations(query, $0) }
           .map { $0.id.value }
       }
       try expect(
-        try await ids(ConversationQuery(ownerConversationId: .root)), [4, 5, 6], "by owner")
+        try await ids(ConversationQuery(ownerConversationId: .root)),
+        [4, 5, 6],
+        "by owner"
+      )
       try expect(try await ids(ConversationQuery(ownerTaskId: task)), [4, 6, 7], "by task")
       let both = ConversationQuery(ownerConversationId: .root, ownerTaskId: task)
       try expect(try await ids(both), [4, 6], "by both")
@@ -42,7 +48,8 @@ extension StorageConformance {
           .conversation(ConversationRecord(id: try await store.mint())),
           .task(TaskRecord(try await store.mint())),
           .submission(SubmissionRecord(try await store.mint())),
-          .entry(EntryRecord(try await store.mint())))
+          .entry(EntryRecord(try await store.mint()))
+        )
       }
       let upward = try await Self.ids(store, .ascending)
       let downward = try await Self.ids(store, .descending)
@@ -56,10 +63,14 @@ extension StorageConformance {
       let page = try await store.reads.scanEntries(query, PageRequest(limit: 1))
       try await expectError(.invalidRequest, "cursor", "the other order") {
         _ = try await store.reads.scanEntries(
-          query, PageRequest(limit: 1, cursor: page.next, order: .ascending))
+          query,
+          PageRequest(limit: 1, cursor: page.next, order: .ascending)
+        )
       }
       let same = try await store.reads.scanEntries(
-        query, PageRequest(limit: 1, cursor: page.next, order: .descending))
+        query,
+        PageRequest(limit: 1, cursor: page.next, order: .descending)
+      )
       try expect(same.items.map { $0.id.value }, [3], "the same order, repeated")
       try await expectError(.invalidRequest, "limit", "a limit of 0") {
         _ = try await store.reads.scanEntries(query, PageRequest(limit: 0))
@@ -69,7 +80,10 @@ extension StorageConformance {
       _ = try await store.root()
       for _ in 0..<6 { try await store.commit(.entry(EntryRecord(try await store.mint()))) }
       let query = EntryQuery(
-        conversationId: .root, minEntry: try id(3), maxEntry: try id(6))
+        conversationId: .root,
+        minEntry: try id(3),
+        maxEntry: try id(6)
+      )
       for order in [ScanOrder.ascending, .descending] {
         let ids = try await all(limit: 3, order: order) {
           try await store.reads.scanEntries(query, $0)
@@ -82,7 +96,10 @@ extension StorageConformance {
       var head = EntryRecord(try id(10))
       head.head = head.id
       try await store.commit(
-        .entry(head), .entry(EntryRecord(try id(11))), .entry(EntryRecord(try id(12))))
+        .entry(head),
+        .entry(EntryRecord(try id(11))),
+        .entry(EntryRecord(try id(12)))
+      )
       let parent = ConversationRecord.Parent(conversationId: .root, at: try id(11))
       try await store.commit(.conversation(ConversationRecord(id: try id(20), parent: parent)))
       try await store.commit(.entry(EntryRecord(try id(21), in: try id(20))))
@@ -95,15 +112,22 @@ extension StorageConformance {
             try await store.reads.scanEntries(EntryQuery(conversationId: try id(conversation)), $0)
           }.map { $0.id.value }
           try expect(
-            ids, order == .ascending ? wanted : wanted.reversed(),
-            "conversation \(conversation), \(order.rawValue)")
+            ids,
+            order == .ascending ? wanted : wanted.reversed(),
+            "conversation \(conversation), \(order.rawValue)"
+          )
         }
         let marker = try await store.reads.latestHeadMarker(
-          try id(conversation), atOrBefore: nil)
+          try id(conversation),
+          atOrBefore: nil
+        )
         try expect(marker, head, "the inherited head marker")
       }
       try expect(
-        try await store.reads.entry(try id(12), visibleIn: try id(20)), nil, "a later entry")
+        try await store.reads.entry(try id(12), visibleIn: try id(20)),
+        nil,
+        "a later entry"
+      )
       let seen = try await store.reads.entry(try id(11), visibleIn: try id(20))
       try expect(seen?.entry.id.value, 11, "an inherited entry")
       try await expectError(.invalidRequest, "unknown conversation", "no such conversation") {

@@ -46,7 +46,9 @@ func expect<Value: Equatable>(_ actual: Value, _ expected: Value, _ what: String
 
 /// Throws unless `body` throws a `PerdureError` with this code whose sentence holds `text`.
 func expectError(
-  _ code: PerdureError.Code?, _ text: String, _ what: String,
+  _ code: PerdureError.Code?,
+  _ text: String,
+  _ what: String,
   _ body: () async throws -> Void
 ) async throws {
   do {
@@ -71,7 +73,9 @@ func id<Record>(_ value: Int64) throws -> Identifier<Record> {
 
 /// Every item of a scan, read page by page through cursors that travel as text.
 func all<Item>(
-  limit: Int, order: ScanOrder? = nil, _ scan: (PageRequest) async throws -> Page<Item>
+  limit: Int,
+  order: ScanOrder? = nil,
+  _ scan: (PageRequest) async throws -> Page<Item>
 ) async throws -> [Item] {
   var items: [Item] = []
   var request = PageRequest(limit: limit, order: order)
@@ -84,7 +88,9 @@ func all<Item>(
     guard let next = page.next else { return items }
     let json = try JSON(parsing: next.json.compactText)
     request = PageRequest(
-      limit: limit, cursor: try Cursor(json: json, defaultOrder: order ?? .ascending))
+      limit: limit,
+      cursor: try Cursor(json: json, defaultOrder: order ?? .ascending)
+    )
   }
 }
 
@@ -103,36 +109,60 @@ extension EntryRecord {
 }
 
 extension TaskRecord {
-  init(_ id: TaskID, kind: JSONString = "test", state: TaskState = .pending(checkpoint: nil)) {
+  init(_ id: TaskID, kind: JSONString = "test", state: TaskState = .pending(checkpoint: .null)) {
     self.init(
-      id: id, conversationId: .root, kind: kind, version: 1, input: ["n": 1], state: state)
+      id: id,
+      conversationId: .root,
+      kind: kind,
+      version: 1,
+      input: ["n": 1],
+      state: state
+    )
   }
 }
 
 extension SubmissionRecord {
   init(
-    _ id: SubmissionID, in conversation: ConversationID = .root, requestId: JSONString? = nil,
-    kind: Kind = .input, state: State = .queued
+    _ id: SubmissionID,
+    in conversation: ConversationID = .root,
+    requestId: JSONString? = nil,
+    kind: Kind = .input,
+    state: State = .queued
   ) {
     self.init(
-      id: id, conversationId: conversation, requestId: requestId, kind: kind, state: state)
+      id: id,
+      conversationId: conversation,
+      requestId: requestId,
+      kind: kind,
+      state: state
+    )
   }
 }
 
 extension DocumentRecord {
   /// A record of a definition with this scope and history.
   init(
-    _ id: DocumentID, _ kind: JSONString, _ scope: DocumentScope = .session,
-    key: JSONString? = nil, history: DocumentHistory? = nil, fork: DocumentFork? = nil
+    _ id: DocumentID,
+    _ kind: JSONString,
+    _ scope: DocumentScope = .session,
+    key: JSONString? = nil,
+    history: DocumentHistory? = nil,
+    fork: DocumentFork? = nil
   ) {
     self.init(
-      id: id, address: DocumentAddress(kind: kind, scope: scope, key: key), history: history,
-      fork: fork, createdAt: 0)
+      id: id,
+      address: DocumentAddress(kind: kind, scope: scope, key: key),
+      history: history,
+      fork: fork,
+      createdAt: 0
+    )
   }
 
   /// A record that keeps every revision.
   static func rewindable(
-    _ id: DocumentID, _ kind: JSONString, in conversation: ConversationID = .root
+    _ id: DocumentID,
+    _ kind: JSONString,
+    in conversation: ConversationID = .root
   ) -> DocumentRecord {
     DocumentRecord(id, kind, .conversation(conversation), history: .rewindable, fork: .asOf)
   }

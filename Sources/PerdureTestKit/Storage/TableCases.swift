@@ -10,7 +10,9 @@ extension StorageConformance {
       let found = try await store.reads.conversation(root)
       try expect(found, ConversationRecord(id: root), "the root conversation")
       try await expectError(
-        .invalidBatch, "already belongs to conversation", "creating the root again"
+        .invalidBatch,
+        "already belongs to conversation",
+        "creating the root again"
       ) { try await store.commit(.conversation(ConversationRecord(id: root))) }
     },
     Case(name: "a batch is written to all tables or to none") { store in
@@ -18,10 +20,14 @@ extension StorageConformance {
       let (entry, task): (EntryID, TaskID) = (try await store.mint(), try await store.mint())
       let submission: SubmissionID = try await store.mint()
       let sequence = try await store.commit(
-        .entry(EntryRecord(entry, data: "a")), .task(TaskRecord(task)),
-        .submission(SubmissionRecord(submission)))
+        .entry(EntryRecord(entry, data: "a")),
+        .task(TaskRecord(task)),
+        .submission(SubmissionRecord(submission))
+      )
       let lookup = EntryLookup(
-        entry: EntryRecord(entry, data: "a"), commitSequence: sequence)
+        entry: EntryRecord(entry, data: "a"),
+        commitSequence: sequence
+      )
       try expect(try await store.reads.entry(entry), lookup, "the entry")
       try expect(try await store.reads.task(task), TaskRecord(task), "the task")
       let second: EntryID = try await store.mint()
@@ -29,7 +35,10 @@ extension StorageConformance {
       terminal.state = .terminal(.completed(result: 1))
       try await expectError(.invalidBatch, "already belongs to entry", "a bad last write") {
         try await store.commit(
-          .task(terminal), .entry(EntryRecord(second)), .entry(EntryRecord(entry)))
+          .task(terminal),
+          .entry(EntryRecord(second)),
+          .entry(EntryRecord(entry))
+        )
       }
       try expect(try await store.reads.task(task), TaskRecord(task), "the task after it")
       try expect(try await store.reads.entry(second), nil, "the entry before the bad write")
@@ -50,7 +59,7 @@ extension StorageConformance {
     Case(name: "keys with a meaning in JavaScript are data") { store in
       _ = try await store.root()
       let data: JSON = [
-        "__proto__": ["a": 1], "constructor": "b", "toString": nil, "é": 1, "e\u{301}": 2,
+        "__proto__": ["a": 1], "constructor": "b", "toString": .null, "é": 1, "e\u{301}": 2,
       ]
       let entry = EntryRecord(try await store.mint(), data: data)
       try await store.commit(.entry(entry))
@@ -72,7 +81,10 @@ extension StorageConformance {
       var head = EntryRecord(try id(20))
       head.head = head.id
       try await store.commit(
-        .entry(EntryRecord(try id(30))), .entry(EntryRecord(try id(10))), .entry(head))
+        .entry(EntryRecord(try id(30))),
+        .entry(EntryRecord(try id(10))),
+        .entry(head)
+      )
       let ids = try await all(limit: 2, order: .descending) {
         try await store.reads.scanEntries(EntryQuery(conversationId: .root), $0)
       }.map { $0.id.value }
@@ -87,7 +99,9 @@ extension StorageConformance {
       let first = try await store.reads.scanEntries(query, PageRequest(limit: 2))
       try await store.commit(.entry(EntryRecord(try await store.mint())))
       let second = try await store.reads.scanEntries(
-        query, PageRequest(limit: 9, cursor: first.next))
+        query,
+        PageRequest(limit: 9, cursor: first.next)
+      )
       try expect(first.items.map { $0.id.value }, [5, 4], "the first page")
       try expect(second.items.map { $0.id.value }, [3, 2], "the second page")
     },

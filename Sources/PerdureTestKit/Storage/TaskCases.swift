@@ -35,7 +35,7 @@ extension StorageConformance {
       var child = TaskRecord(try await store.mint())
       child.owner = owner.id
       child.state = .waiting(checkpoint: [1], on: [owner.id], policy: .failFast)
-      child.memos = ["m": ["n": nil]]
+      child.memos = ["m": ["n": .null]]
       try await store.commit(.task(owner), .task(child))
       try expect(try await store.reads.task(child.id), child, "the waiting task")
       try await Self.expectStatus(store, child.id, .waiting)
@@ -47,7 +47,9 @@ extension StorageConformance {
     Case(name: "a sleeping task is found and moves on") { store in
       _ = try await store.root()
       var task = TaskRecord(
-        try await store.mint(), state: .sleeping(checkpoint: "p", until: 1_700_000_000_000))
+        try await store.mint(),
+        state: .sleeping(checkpoint: "p", until: 1_700_000_000_000)
+      )
       try await store.commit(.task(task))
       try expect(try await store.reads.task(task.id), task, "the sleeping task")
       try await Self.expectStatus(store, task.id, .sleeping)
@@ -68,14 +70,20 @@ extension StorageConformance {
   ]
 
   private static func expectStatus(
-    _ store: StorageHarness, _ id: TaskID, _ status: TaskState.Status
+    _ store: StorageHarness,
+    _ id: TaskID,
+    _ status: TaskState.Status
   ) async throws {
     for candidate in TaskState.Status.allCases {
       let page = try await store.reads.scanTasks(
-        TaskQuery(status: candidate), PageRequest(limit: 9))
+        TaskQuery(status: candidate),
+        PageRequest(limit: 9)
+      )
       try expect(
-        page.items.contains { $0.id == id }, candidate == status,
-        "task \(id) among the \(candidate.rawValue) ones")
+        page.items.contains { $0.id == id },
+        candidate == status,
+        "task \(id) among the \(candidate.rawValue) ones"
+      )
     }
   }
 
@@ -129,10 +137,13 @@ extension StorageConformance {
         extras: [
           ExtraWrite(scope: "time", id: entry.id.value, value: 17),
           ExtraWrite(scope: "run", id: 0, value: ["model": "a"]),
-        ])
+        ]
+      )
       try await expectError(.invalidBatch, "already belongs", "a refused batch") {
         try await store.commit(
-          .entry(entry), extras: [ExtraWrite(scope: "run", id: 0, value: "lost")])
+          .entry(entry),
+          extras: [ExtraWrite(scope: "run", id: 0, value: "lost")]
+        )
       }
       try await store.reopen()
       let reads = await store.reads
