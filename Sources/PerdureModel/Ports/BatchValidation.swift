@@ -23,7 +23,9 @@ public struct BatchEffects: Sendable {
   /// The first id behind all that are written; 1 if none is.
   public var nextId: Int64 = 1
 
-  /// Judges `batch`. Throws `invalidBatch` for the first rule that it breaks.
+  /// Judges `batch`.
+  ///
+  /// Throws `invalidBatch` for the first rule that it breaks.
   public init(_ batch: Batch, _ facts: BatchFacts) throws {
     var claims = Claims(facts: facts)
     var commands = DocumentCommands()
