@@ -300,7 +300,7 @@ private struct DocumentCommands {
         live[address, default: 1] -= 1
       }
     }
-    if let address = live.first(where: { $0.value > 1 })?.key {
+    for address in effects.map({ $0.record.address }) where live[address, default: 0] > 1 {
       throw invalid("document address already has a current incarnation (\(address.kind.string))")
     }
   }
