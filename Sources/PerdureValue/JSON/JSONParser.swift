@@ -240,7 +240,7 @@ struct JSONParser {
 
   private mutating func parseEscapedString(from start: Int) throws(JSONError) -> JSONString {
     var buffer = Array(bytes[start..<index])
-    var runStart = buffer.count
+    var runStart = 0
     var hasEscapedSurrogate = false
     while index < bytes.count {
       let byte = bytes[index]
