@@ -62,7 +62,7 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
     switch string.form {
     case .unicode(let text) where !escapesNonASCII:
-      if text.utf8.contains(where: Self.needsEscape) {
+      if Self.needsEscapes(text) {
         for byte in text.utf8 { printByte(byte) }
       } else {
         bytes.append(contentsOf: text.utf8)
@@ -75,8 +75,15 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
   }
 
-  private static func needsEscape(_ byte: UInt8) -> Bool {
-    byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+  private static func needsEscapes(_ text: String) -> Bool {
+    let bytes = text.utf8Span.span
+    for index in bytes.indices {
+      switch bytes[index] {
+      case 0..<0x20, UInt8(ascii: "\""), UInt8(ascii: "\\"): return true
+      default: break
+      }
+    }
+    return false
   }
 
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }

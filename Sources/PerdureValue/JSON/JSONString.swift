@@ -123,9 +123,16 @@ public struct JSONString: Sendable {
   /// Returns whether the text begins with the bytes of `prefix`.
   public func hasPrefix(_ prefix: JSONString) -> Bool {
     if case .unicode(let text) = form, case .unicode(let start) = prefix.form {
-      return text.utf8.starts(with: start.utf8)
+      return Self.begins(text, with: start)
     }
     return bytes.starts(with: prefix.bytes)
+  }
+
+  private static func begins(_ text: String, with start: String) -> Bool {
+    let (bytes, prefix) = (text.utf8Span.span, start.utf8Span.span)
+    guard prefix.count <= bytes.count else { return false }
+    for index in prefix.indices where bytes[index] != prefix[index] { return false }
+    return true
   }
 
   /// Returns what follows `prefix`, or `nil` if the text does not begin with its bytes.
@@ -207,7 +214,9 @@ extension JSONString: Hashable {
   public static func == (left: JSONString, right: JSONString) -> Bool {
     switch (left.form, right.form) {
     case (.unicode(let left), .unicode(let right)):
-      left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+      left.utf8.count == right.utf8.count
+        // Equal length leaves ASCII no other spelling, and its comparison is a single call.
+        && (left.utf8Span.isKnownASCII ? left == right : begins(left, with: right))
     case (.surrogates(let left), .surrogates(let right)): left == right
     default: false
     }
