@@ -103,6 +103,11 @@ let package = Package(
 
     // Tests
     .testTarget(
+      name: "ArchitectureTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: ["PerdureEngine", "PerdureModel", "PerdureValue"],
       swiftSettings: safe
