@@ -75,7 +75,7 @@ let package = Package(
     .target(
       name: "Perdure",
       dependencies: [
-        "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
+        "CPerdureLinux", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
         "PerdureStorage", "PerdureValue",
       ],
       swiftSettings: safe
@@ -109,7 +109,9 @@ let package = Package(
     ),
     .testTarget(
       name: "PerdureEngineTests",
-      dependencies: ["PerdureEngine", "PerdureModel", "PerdureValue"],
+      dependencies: [
+        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
       swiftSettings: safe
     ),
     .testTarget(

@@ -301,6 +301,9 @@ public protocol StorageReads: Sendable {
 /// The caller serialises calls of `apply`; reads may come at any time, from any task. An
 /// implementation keeps no reference to the engine and may live on another machine.
 public protocol Storage: StorageReads {
+  /// Finds out what must be known to judge a batch (see `BatchEffects`), all of one moment.
+  func facts(_ needs: BatchNeeds) async throws -> BatchFacts
+
   /// Returns the counters as the store holds them now.
   func counters() async throws -> StoreCounters
 
