@@ -115,7 +115,7 @@ import Testing
 
   @Test func `replaying the operations gives the value and the order of its keys`() throws {
     var random = SeededGenerator(for: "document drafts")
-    for _ in 0..<3_000 {
+    for _ in 0..<1_500 {
       let base = randomJSON(depth: 3, using: &random)
       var draft = DocumentDraft(base: base)
       for _ in 0..<random.int(1...12) {
