@@ -169,27 +169,32 @@ public struct JSONString: Sendable {
   ///
   /// The cost is that of `other` when nobody else holds this text.
   public mutating func append(_ other: JSONString) {
-    switch (form, other.form) {
-    case (.unicode(var left), .unicode(let right)):
-      form = .surrogates([])
-      left.append(right)
-      form = .unicode(left)
-    case (.surrogates(var left), _):
-      form = .surrogates([])
-      let right = other.bytes
-      guard let joined = WTF8.joinedAtSeam(left, right) else {
-        left += right
-        form = .surrogates(left)
-        return
+    switch form {
+    case .unicode(var left):
+      switch other.form {
+      case .unicode(let right):
+        form = .surrogates([])
+        left.append(right)
+        form = .unicode(left)
+      case .surrogates(let right): form = .surrogates(Array(left.utf8) + right)
       }
-      left.removeLast(3)
-      left += joined
-      left += right.dropFirst(3)
-      // The pair may have been the last that was no Unicode.
-      self = JSONString(uncheckedWTF8: left)
-    case (.unicode(let left), .surrogates(let right)):
-      form = .surrogates(Array(left.utf8) + right)
+    case .surrogates(var left):
+      form = .surrogates([])
+      appendBytes(other.bytes, to: &left)
     }
+  }
+
+  private mutating func appendBytes(_ right: [UInt8], to left: inout [UInt8]) {
+    guard let joined = WTF8.joinedAtSeam(left, right) else {
+      left += right
+      form = .surrogates(left)
+      return
+    }
+    left.removeLast(3)
+    left += joined
+    left += right.dropFirst(3)
+    // The pair may have been the last that was no Unicode.
+    self = JSONString(uncheckedWTF8: left)
   }
 
   /// Returns the text without its first `count` UTF-16 units, or `nil` if it is shorter.

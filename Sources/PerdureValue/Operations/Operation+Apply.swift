@@ -56,20 +56,28 @@ extension JSON {
     try Self.check(last)
     try value.checkDepth(under: path)
     try change(path.dropLast(), mayBeRoot: true) { (target) throws(OperationError) in
-      switch (last, target) {
-      case (.key(let key), .object(var members)):
-        target = .null
-        members[key] = value
-        target = .object(members)
-      case (.index(let index), .array(var elements)):
-        guard (0...elements.count).contains(index) else {
-          throw .unresolvablePath("index \(index) of \(elements.count) elements")
-        }
-        target = .null
-        if index == elements.count { elements.append(value) } else { elements[index] = value }
-        target = .array(elements)
-      default: throw .unresolvablePath("\(last.json.compactText) in a value of another kind")
+      try target.set(last, value)
+    }
+  }
+
+  // A container leaves its place while it is changed, so that nobody else holds it and nothing is
+  // copied. It is taken out by a plain `guard case`: a pattern over a tuple would hold it too.
+
+  private mutating func set(_ segment: PathSegment, _ value: JSON) throws(OperationError) {
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
+      self = .null
+      members[key] = value
+      self = .object(members)
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
+      guard (0...elements.count).contains(index) else {
+        throw segment.isOutOfRange(of: elements.count)
       }
+      self = .null
+      if index == elements.count { elements.append(value) } else { elements[index] = value }
+      self = .array(elements)
     }
   }
 
@@ -77,20 +85,25 @@ extension JSON {
     guard let last = path.last else { throw .malformed("'d' needs a path") }
     try Self.check(last)
     try change(path.dropLast(), mayBeRoot: true) { (target) throws(OperationError) in
-      switch (last, target) {
-      case (.key(let key), .object(var members)):
-        target = .null
-        members[key] = nil
-        target = .object(members)
-      case (.index(let index), .array(var elements)):
-        guard elements.indices.contains(index) else {
-          throw .unresolvablePath("index \(index) of \(elements.count) elements")
-        }
-        target = .null
-        elements.remove(at: index)
-        target = .array(elements)
-      default: throw .unresolvablePath("\(last.json.compactText) in a value of another kind")
+      try target.delete(last)
+    }
+  }
+
+  private mutating func delete(_ segment: PathSegment) throws(OperationError) {
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
+      self = .null
+      members[key] = nil
+      self = .object(members)
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
+      guard elements.indices.contains(index) else {
+        throw segment.isOutOfRange(of: elements.count)
       }
+      self = .null
+      elements.remove(at: index)
+      self = .array(elements)
     }
   }
 
@@ -136,24 +149,24 @@ extension JSON {
     _ body: (inout JSON) throws(OperationError) -> Void
   ) throws(OperationError) {
     guard position < path.count else { return try body(&self) }
-    switch (path[position], self) {
-    case (.key(let key), .object(var members)):
-      // The value leaves its place while it is changed, so that nothing is copied.
+    let segment = path[position]
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
       self = .null
       defer { self = .object(members) }
       let found: Void? = try members.update(key) { (child) throws(OperationError) in
         try child.descend(path, position + 1, body)
       }
       guard found != nil else { throw .unresolvablePath("no member '\(key.string)'") }
-    case (.index(let index), .array(var elements)):
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
       guard elements.indices.contains(index) else {
-        throw .unresolvablePath("index \(index) of \(elements.count) elements")
+        throw segment.isOutOfRange(of: elements.count)
       }
       self = .null
       defer { self = .array(elements) }
       try elements[index].descend(path, position + 1, body)
-    default:
-      throw .unresolvablePath("\(path[position].json.compactText) in a value of another kind")
     }
   }
 
@@ -201,5 +214,15 @@ extension JSON {
       seen[position] = true
     }
     self = .array(order.map { elements[$0] })
+  }
+}
+
+extension PathSegment {
+  fileprivate var isMisplaced: OperationError {
+    .unresolvablePath("\(json.compactText) in a value of another kind")
+  }
+
+  fileprivate func isOutOfRange(of count: Int) -> OperationError {
+    .unresolvablePath("index \(json.compactText) of \(count) elements")
   }
 }
