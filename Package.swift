@@ -116,6 +116,11 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "ArchitectureTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
