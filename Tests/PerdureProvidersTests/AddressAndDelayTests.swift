@@ -59,6 +59,26 @@ import Testing
       RetryDelay.milliseconds(field: { _ in nil }, text: text, now: 0) == milliseconds)
   }
 
+  @Test func `an error of any bytes has a message`() {
+    let seed = UInt64.random(in: 0 ... .max)
+    print("seed of the random errors: \(seed)")
+    var random = SeededGenerator(seed: seed)
+    let parts = [
+      "<", "<TITLE>", "</title>", "İ", "é", "{\"error\":", "{", "}", "\"message\":", "\"a\"", " ",
+      "7",
+      "null", "try again in ", "1m", ".", "[]", "\u{0}",
+    ]
+    for _ in 0..<3000 {
+      let count = Int.random(in: 0...12, using: &random)
+      let text = (0..<count).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+      var body = Array(text.utf8)
+      if Bool.random(using: &random) { body.append(UInt8.random(in: 0 ... .max, using: &random)) }
+      let status = Int.random(in: 300...599, using: &random)
+      let failure = ErrorAnswer(status: status, body: body, now: 0, field: { _ in nil }).failure
+      #expect(failure.message.hasPrefix("HTTP \(status)"), "seed \(seed)")
+    }
+  }
+
   @Test(arguments: ["inf", "nan", "-1", "1e300", "0x10p400"])
   func `a delay that is no time is ignored`(value: String) {
     #expect(RetryDelay.milliseconds(field: { _ in value }, text: "", now: 0) == nil)

@@ -244,6 +244,53 @@ import Testing
     #expect(usage == expected)
   }
 
+  @Test func `whatever a server sends, blocks are in order and one end comes last`() {
+    let seed = UInt64.random(in: 0 ... .max)
+    print("seed of the random chunks: \(seed)")
+    var random = SeededGenerator(seed: seed)
+    let parts = [
+      "{", "}", "[", "]", ",", ":", "\"a\"", "\"choices\":[{", "\"delta\":{", "\"content\":",
+      "null",
+      "\"tool_calls\":[{", "\"function\":{", "\"name\":\"f\"", "\"arguments\":", "\"index\":", "7",
+      "\"id\":", "\"finish_reason\":\"stop\"", "\"usage\":{", "\"error\":", "\"\\ud800\"", "1e9",
+    ]
+    let whole = (Self.texts + Self.calls + Self.failures).flatMap(\.choices)
+    for _ in 0..<3000 {
+      var decoder = ChatStreamDecoder()
+      var events: [ModelEvent] = []
+      for _ in 0..<Int.random(in: 0...6, using: &random) {
+        let count = Int.random(in: 1...12, using: &random)
+        let noise = (0..<count).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+        let known = #"{"choices":[\#(whole.randomElement(using: &random) ?? "")]}"#
+        let text = Int.random(in: 0..<3, using: &random) == 0 ? noise : known
+        events += decoder.decode(Array(text.utf8))
+      }
+      events += decoder.end()
+      #expect(Self.isWellFormed(events), "seed \(seed)")
+    }
+  }
+
+  private static func isWellFormed(_ events: [ModelEvent]) -> Bool {
+    var started = 0
+    var ended: Set<Int> = []
+    for (position, event) in events.enumerated() {
+      let isLast = position == events.count - 1
+      switch event {
+      case .blockStart(let index, _):
+        if index != started || isLast { return false }
+        started += 1
+      case .delta(let index, let text):
+        if index >= started || ended.contains(index) || text.isEmpty || isLast { return false }
+      case .blockEnd(let index, _, _):
+        if index >= started || !ended.insert(index).inserted || isLast { return false }
+      case .usage: if isLast { return false }
+      case .finished: if !isLast || ended.count != started { return false }
+      case .failed: if !isLast { return false }
+      }
+    }
+    return !events.isEmpty
+  }
+
   @Test func `absurd usage does no harm`() {
     let chunk =
       #"!{"usage":{"prompt_tokens":-5,"completion_tokens":9223372036854775807,"total_tokens":1e300}}"#

@@ -263,6 +263,9 @@ import Testing
       MockAnswer([events[0], "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n"]),
       .retry, "HTTP 529: overloaded"),
     Fault(
+      "an error named by its event",
+      MockAnswer(["event: error\ndata: {\"message\":\"broken\"}\n\n"]), .retry, "broken"),
+    Fault(
       "an error as a document",
       MockAnswer([#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#]), .quota,
       "no credit"),

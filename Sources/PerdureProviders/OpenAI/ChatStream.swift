@@ -40,12 +40,14 @@ final class ChatStream: ModelStream {
         exchange.discardRest()
         return events.map(describing)
       }
-      if !events.isEmpty || isHead { watchdog.enter(.events) }
+      if isHead { watchdog.enter(.events) }
       if !events.isEmpty { return events }
     }
   }
 
   func cancel() {
+    // A complete answer may still be on its way out of its connection, which is worth keeping.
+    if reader.withLock({ $0.isOver }) { return }
     watchdog.stop()
     exchange.cancel()
   }
@@ -141,7 +143,7 @@ struct ChatAnswerReader {
   private mutating func takeEvents(_ bytes: [UInt8]) -> [ModelEvent] {
     var events: [ModelEvent] = []
     do throws(ServerSentEventParser.TooLong) {
-      for event in try parser.feed(bytes) { events += decoder.decode(event.data) }
+      for event in try parser.feed(bytes) { events += decoder.decode(event) }
     } catch {
       events += decoder.fail(ProviderFailure(.stop, "an event of the stream is too long"))
     }

@@ -29,9 +29,23 @@ package struct ChatStreamDecoder {
       tools.map { (WireNames.tool($0), $0) }, uniquingKeysWith: { first, _ in first })
   }
 
-  /// Returns the events that the data of one stream event means.
+  /// Returns the events that one event of the stream means.
+  package mutating func decode(_ event: ServerSentEventParser.Event) -> [ModelEvent] {
+    if isOver { return [] }
+    // Some servers name an error in this way only.
+    if event.name == "error" {
+      let text = String(decoding: event.data, as: UTF8.self)
+      return fail(ErrorAnswer(inStream: Self.parse(text) ?? .string(text)).failure)
+    }
+    return decode(event.data)
+  }
+
+  /// Returns the events that the data of one event of the stream means.
   package mutating func decode(_ data: [UInt8]) -> [ModelEvent] {
     if isOver { return [] }
+    if data.first == UInt8(ascii: "{"), let chunk = try? JSON(parsing: data) {
+      return decode(chunk)
+    }
     let text = String(decoding: data, as: UTF8.self).trimmed
     if text.isEmpty { return [] }
     if text == "[DONE]" { return finish(sawDone: true) }
