@@ -124,11 +124,17 @@ import Testing
     #expect(good == 20)
   }
 
-  @Test func `a reader that lags loses nothing and gets it in portions`() async throws {
-    let delta =
-      #"data: {"choices":[{"delta":{"content":"\#(String(repeating: "x", count: 100))"}}]}"#
+  @Test(arguments: [false, true])
+  func `a reader that lags loses nothing and gets it in portions`(isGzip: Bool) async throws {
+    let text = String(repeating: "x", count: 100)
+    let delta = #"data: {"choices":[{"delta":{"content":"\#(text)"}}]}"#
     let piece = String(repeating: "\(delta)\n\n", count: 1000)
-    let server = try MockServer(MockAnswer(Array(repeating: piece, count: 20) + Self.events))
+    var reply = MockAnswer(Array(repeating: piece, count: 20) + Self.events)
+    if isGzip {
+      reply.fields.append(("Content-Encoding", "gzip"))
+      reply.pieces = [StoredGzip.member(Array(reply.pieces.joined()))]
+    }
+    let server = try MockServer(reply)
     let stream = try Self.provider(server).stream(ModelRequest(Self.hello))
     var answer = Answer([])
     var largestBatch = 0
