@@ -28,40 +28,58 @@ let package = Package(
     .target(name: "CPerdureABI"),
     .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
     .systemLibrary(
-      name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+      name: "CCurl",
+      pkgConfig: "libcurl",
+      providers: [.apt(["libcurl4-openssl-dev"])]
+    ),
     .systemLibrary(
-      name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+      name: "CSQLite",
+      pkgConfig: "sqlite3",
+      providers: [.apt(["libsqlite3-dev"])]
+    ),
 
     // L1
-    .target(name: "PerdureValue", swiftSettings: safe),
+    // Conversions of doubles call libm, which nothing else here would link.
+    .target(
+      name: "PerdureValue",
+      swiftSettings: safe,
+      linkerSettings: [.linkedLibrary("m")]
+    ),
 
     // L2
     .target(name: "PerdureModel", dependencies: ["PerdureValue"], swiftSettings: safe),
 
     // L3
     .target(
-      name: "PerdureEngine", dependencies: ["PerdureModel", "PerdureValue"], swiftSettings: safe),
+      name: "PerdureEngine",
+      dependencies: ["PerdureModel", "PerdureValue"],
+      swiftSettings: safe
+    ),
     .target(
       name: "PerdurePluginHost",
       dependencies: ["CPerdureABI", "CPerdureLinux", "PerdureModel", "PerdureValue"],
-      swiftSettings: base),
+      swiftSettings: base
+    ),
     .target(
       name: "PerdureProviders",
       dependencies: ["CCurl", "CPerdureLinux", "PerdureModel", "PerdureValue"],
-      swiftSettings: base),
+      swiftSettings: base
+    ),
     .target(
       name: "PerdureStorage",
       dependencies: ["CPerdureLinux", "CSQLite", "PerdureModel", "PerdureValue"],
-      swiftSettings: base),
+      swiftSettings: base
+    ),
 
     // L4
     .target(
       name: "Perdure",
       dependencies: [
-        "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
+        "CPerdureLinux", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
         "PerdureStorage", "PerdureValue",
       ],
-      swiftSettings: safe),
+      swiftSettings: safe
+    ),
 
     // L5
     .executableTarget(
@@ -70,20 +88,36 @@ let package = Package(
         "CPerdureLinux", "CSQLite", "Perdure", "PerdureEngine", "PerdureModel",
         "PerdurePluginHost", "PerdureValue",
       ],
-      swiftSettings: base),
+      swiftSettings: base
+    ),
     .executableTarget(
       name: "PerdureCLI",
       dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureValue"],
-      swiftSettings: safe),
+      swiftSettings: safe
+    ),
     .target(
       name: "PerdureTestKit",
       dependencies: ["Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureValue"],
-      swiftSettings: safe),
+      swiftSettings: safe
+    ),
 
     // Tests
     .testTarget(
+      name: "PerdureEngineTests",
+      dependencies: [
+        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureProvidersTests",
       dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
-      swiftSettings: base),
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "PerdureValueTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
   ]
 )

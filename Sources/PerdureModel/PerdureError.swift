@@ -25,7 +25,10 @@ public struct PerdureError: Error, Sendable {
 
   /// Makes an error.
   public init(
-    _ code: Code, _ message: String, hint: String? = nil, details: JSON? = nil,
+    _ code: Code,
+    _ message: String,
+    hint: String? = nil,
+    details: JSON? = nil,
     cause: String? = nil
   ) {
     self.code = code

@@ -41,7 +41,8 @@ import Testing
       ("Tue, 29 Feb 2000 23:59:59 GMT", 951_868_799_000), ("Wed, 21 Oct 2026 07:28:00 CET", nil),
       ("Wed, 21 Foo 2026 07:28:00 GMT", nil), ("Wed, 99 Oct 2026 07:28:00 GMT", nil), ("", nil),
       ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", nil),
-    ] as [(String, Int64?)])
+    ] as [(String, Int64?)]
+  )
   func `dates are read as HTTP writes them`(text: String, milliseconds: Int64?) {
     #expect(HTTPDate.milliseconds(text) == milliseconds)
   }
@@ -53,10 +54,12 @@ import Testing
       ("try again in 5 seconds", 5000), ("Try again in 2 minutes.", 120_000),
       ("try again in a while", nil), ("try again in ", nil), ("try again in 5", nil),
       ("try again in 99999999999999999999999h", nil),
-    ] as [(String, Int64?)])
+    ] as [(String, Int64?)]
+  )
   func `a delay is found in words`(text: String, milliseconds: Int64?) {
     #expect(
-      RetryDelay.milliseconds(field: { _ in nil }, text: text, now: 0) == milliseconds)
+      RetryDelay.milliseconds(field: { _ in nil }, text: text, now: 0) == milliseconds
+    )
   }
 
   @Test func `an error of any bytes has a message`() {

@@ -1,6 +1,8 @@
 public import PerdureValue
 
-/// A named bundle of contributions. A Swift value and a plugin provide the same thing.
+/// A named bundle of contributions.
+///
+/// A Swift value and a plugin provide the same thing.
 ///
 /// This version serves tools; the other kinds of contribution come with their engines.
 public struct Extension: Sendable {
@@ -68,9 +70,14 @@ public struct Tool: Sendable {
 
   /// Makes a tool; by default it is not run again after a crash and has ten minutes.
   public init(
-    name: String, description: String, parameters: JSON, replay: ReplayPolicy = .unsafe,
-    executionMode: ExecutionMode? = nil, outputLimits: OutputLimits = OutputLimits(),
-    deadline: Duration = .seconds(600), grace: Duration = .seconds(5),
+    name: String,
+    description: String,
+    parameters: JSON,
+    replay: ReplayPolicy = .unsafe,
+    executionMode: ExecutionMode? = nil,
+    outputLimits: OutputLimits = OutputLimits(),
+    deadline: Duration = .seconds(600),
+    grace: Duration = .seconds(5),
     execute: @escaping Execute
   ) {
     self.name = name
@@ -139,8 +146,12 @@ public struct ToolResult: Sendable, Equatable {
 
   /// Makes a result.
   public init(
-    output: [JSON]? = nil, structuredOutput: JSON? = nil, isError: Bool = false,
-    details: JSON? = nil, diagnostics: [ToolDiagnostic] = [], usage: Usage? = nil,
+    output: [JSON]? = nil,
+    structuredOutput: JSON? = nil,
+    isError: Bool = false,
+    details: JSON? = nil,
+    diagnostics: [ToolDiagnostic] = [],
+    usage: Usage? = nil,
     control: JSONObject? = nil
   ) {
     self.output = output

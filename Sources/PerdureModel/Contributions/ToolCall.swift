@@ -20,8 +20,14 @@ public struct ToolCall: Sendable {
 
   /// Makes a call.
   public init(
-    callId: JSONString, conversationId: ConversationID, taskId: TaskID, arguments: JSON,
-    replay: ReplayPolicy, recovered: Bool, outputWindow: OutputWindowHint?, deadline: Int64,
+    callId: JSONString,
+    conversationId: ConversationID,
+    taskId: TaskID,
+    arguments: JSON,
+    replay: ReplayPolicy,
+    recovered: Bool,
+    outputWindow: OutputWindowHint?,
+    deadline: Int64,
     host: any ToolCallHost
   ) {
     self.callId = callId
@@ -76,7 +82,9 @@ public struct SkippedOutput: Sendable, Equatable {
   }
 }
 
-/// What a running call may ask of the engine. Every member may be called from any thread.
+/// What a running call may ask of the engine.
+///
+/// Every member may be called from any thread.
 ///
 /// After the call is over all throwing members throw `invocationEnded`. The call's Swift task is
 /// cancelled when the call is; `cancelReason` says why.

@@ -24,7 +24,7 @@ public struct PromptState: Sendable, Equatable {
     for (key, value) in message["sections"]?.object ?? [:] {
       sections[key] = value.isNull ? nil : value
     }
-    let removed = (message["toolsRemoved"]?.array ?? []).compactMap { $0.string }
+    let removed = (message["toolsRemoved"]?.array ?? []).compactMap { $0["name"]?.string }
     tools.removeAll { tool in tool["name"]?.string.map(removed.contains) ?? false }
     for tool in message["toolsAdded"]?.array ?? [] {
       if let position = tools.firstIndex(where: { $0["name"] == tool["name"] }) {

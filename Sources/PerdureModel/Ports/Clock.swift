@@ -22,7 +22,10 @@ public struct Report: Sendable {
 
   /// Makes a report.
   public init(
-    type: String, message: String, task: TaskID? = nil, extensionName: String? = nil
+    type: String,
+    message: String,
+    task: TaskID? = nil,
+    extensionName: String? = nil
   ) {
     self.type = type
     self.message = message

@@ -54,13 +54,17 @@ public struct ModelRequest: Sendable {
   public var sessionId: String?
   /// The thinking level; absent means off.
   public var reasoning: String?
-  /// The `stream` setting: `timeoutMs`, `headers`, …
+  /// The `stream` setting, such as `timeoutMs` and `headers`.
   public var streamOptions: JSONObject
 
   /// Makes a request.
   public init(
-    model: ModelInfo, messages: [JSON], attempt: Int, sessionId: String? = nil,
-    reasoning: String? = nil, streamOptions: JSONObject = [:]
+    model: ModelInfo,
+    messages: [JSON],
+    attempt: Int,
+    sessionId: String? = nil,
+    reasoning: String? = nil,
+    streamOptions: JSONObject = [:]
   ) {
     self.model = model
     self.messages = messages
@@ -79,7 +83,9 @@ public enum AnswerBlock: Sendable, Equatable {
   case toolCall(id: JSONString, name: JSONString)
 }
 
-/// One piece of news of an answer. Blocks are numbered from 0 in the order of their starts.
+/// One piece of news of an answer.
+///
+/// Blocks are numbered from 0 in the order of their starts.
 public enum ModelEvent: Sendable, Equatable {
   case blockStart(index: Int, AnswerBlock)
   /// Text of a text or thinking block, or a piece of the JSON text of a call's arguments.
@@ -130,7 +136,9 @@ public struct ProviderFailure: Error, Sendable, Equatable {
   }
 }
 
-/// An answer that is arriving. One task reads it.
+/// An answer that is arriving.
+///
+/// One task reads it.
 public protocol ModelStream: Sendable {
   /// Returns the events that have arrived since the last call, in order and at least one; waits
   /// for the first. After `finished` or `failed` it returns none. When the calling task is
@@ -141,7 +149,9 @@ public protocol ModelStream: Sendable {
   func cancel()
 }
 
-/// A source of model answers. Its failures are events, not errors.
+/// A source of model answers.
+///
+/// Its failures are events, not errors.
 public protocol ModelProvider: Sendable {
   /// Returns what is known of the model, or `nil` if this provider does not serve it.
   func model(_ reference: ModelReference) -> ModelInfo?

@@ -45,7 +45,10 @@ public struct Batch: Sendable {
 
   /// Makes a batch.
   public init(
-    sequence: Int64, writes: [StorageWrite], extras: [ExtraWrite] = [], at: Int64
+    sequence: Int64,
+    writes: [StorageWrite],
+    extras: [ExtraWrite] = [],
+    at: Int64
   ) {
     self.sequence = sequence
     self.writes = writes
@@ -69,7 +72,10 @@ public struct StoreCounters: Sendable, Equatable {
 }
 
 /// In which order a scan visits ids.
-public enum ScanOrder: String, Sendable { case ascending = "asc", descending = "desc" }
+public enum ScanOrder: String, Sendable {
+  case ascending = "asc"
+  case descending = "desc"
+}
 
 /// Where a scan goes on; an opaque JSON object that survives a round trip as text.
 public struct Cursor: Sendable, Equatable {
@@ -83,7 +89,9 @@ public struct Cursor: Sendable, Equatable {
     self.order = order
   }
 
-  /// Reads a cursor; without an order it has `defaultOrder`. Throws `invalidRequest`.
+  /// Reads a cursor; without an order it has `defaultOrder`.
+  ///
+  /// Throws `invalidRequest`.
   public init(json: JSON, defaultOrder: ScanOrder) throws {
     guard let after = json["after"]?.int, after >= 0 else {
       throw PerdureError(.invalidRequest, "the cursor has no id")
@@ -162,7 +170,9 @@ public struct EntryQuery: Sendable {
 
   /// Makes a query.
   public init(
-    conversationId: ConversationID, minEntry: EntryID? = nil, maxEntry: EntryID? = nil
+    conversationId: ConversationID,
+    minEntry: EntryID? = nil,
+    maxEntry: EntryID? = nil
   ) {
     self.conversationId = conversationId
     self.minEntry = minEntry
@@ -180,8 +190,11 @@ public struct TaskQuery: Sendable {
 
   /// Makes a query.
   public init(
-    conversationId: ConversationID? = nil, kind: JSONString? = nil,
-    status: TaskState.Status? = nil, abortRequested: Bool? = nil, background: Bool? = nil
+    conversationId: ConversationID? = nil,
+    kind: JSONString? = nil,
+    status: TaskState.Status? = nil,
+    abortRequested: Bool? = nil,
+    background: Bool? = nil
   ) {
     self.conversationId = conversationId
     self.kind = kind
@@ -240,7 +253,8 @@ public protocol StorageReads: Sendable {
   func conversation(_ id: ConversationID) async throws -> ConversationRecord?
   /// Visits conversations, ascending by default.
   func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord>
   /// Returns the entry, whether or not a conversation sees it.
   func entry(_ id: EntryID) async throws -> EntryLookup?
@@ -248,7 +262,8 @@ public protocol StorageReads: Sendable {
   func entry(_ id: EntryID, visibleIn conversationId: ConversationID) async throws -> EntryLookup?
   /// Returns the newest visible head marker with an id of at most `atOrBefore`.
   func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord?
   /// Visits the entries that the conversation sees, descending by default.
   func scanEntries(_ query: EntryQuery, _ page: PageRequest) async throws -> Page<EntryRecord>
@@ -260,11 +275,13 @@ public protocol StorageReads: Sendable {
   func submission(_ id: SubmissionID) async throws -> SubmissionRecord?
   /// Returns the submission with this request id, or `nil`.
   func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord?
   /// Visits submissions, ascending by default.
   func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord>
   /// Returns the incarnation that lived at the address after the commit `at`, or lives now.
   func findDocument(_ address: DocumentAddress, at: Int64?) async throws -> DocumentRecord?
@@ -272,7 +289,8 @@ public protocol StorageReads: Sendable {
   func document(_ id: DocumentID, at: Int64?) async throws -> StoredDocument?
   /// Visits the documents of a scope, ascending.
   func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord>
   /// Returns the fact kept under this scope and id.
   func extra(scope: String, id: Int64) async throws -> JSON?
@@ -283,6 +301,9 @@ public protocol StorageReads: Sendable {
 /// The caller serialises calls of `apply`; reads may come at any time, from any task. An
 /// implementation keeps no reference to the engine and may live on another machine.
 public protocol Storage: StorageReads {
+  /// Finds out what must be known to judge a batch (see `BatchEffects`), all of one moment.
+  func facts(_ needs: BatchNeeds) async throws -> BatchFacts
+
   /// Returns the counters as the store holds them now.
   func counters() async throws -> StoreCounters
 

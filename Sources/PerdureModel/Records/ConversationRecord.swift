@@ -50,12 +50,16 @@ public struct ConversationRecord: Sendable, Equatable {
     if reader.optional("parent") != nil {
       let parent = try reader.reader("parent")
       self.parent = Parent(
-        conversationId: try parent.id("conversationId"), at: try parent.id("at"))
+        conversationId: try parent.id("conversationId"),
+        at: try parent.id("at")
+      )
     }
     if reader.optional("owner") != nil {
       let owner = try reader.reader("owner")
       self.owner = Owner(
-        conversationId: try owner.id("conversationId"), taskId: try owner.id("taskId"))
+        conversationId: try owner.id("conversationId"),
+        taskId: try owner.id("taskId")
+      )
     }
   }
 

@@ -52,7 +52,9 @@ public enum DocumentFork: String, Sendable { case asOf, current, initial }
 public struct DocumentAddress: Sendable, Hashable {
   public var kind: JSONString
   public var scope: DocumentScope
-  /// The key in a family; absent for a singleton. The empty key is a key.
+  /// The key in a family; absent for a singleton.
+  ///
+  /// The empty key is a key.
   public var key: JSONString?
 
   /// Makes an address.
@@ -78,8 +80,12 @@ public struct DocumentRecord: Sendable, Equatable {
 
   /// Makes a record.
   public init(
-    id: DocumentID, address: DocumentAddress, history: DocumentHistory? = nil,
-    fork: DocumentFork? = nil, createdAt: Int64, retiredAt: Int64? = nil
+    id: DocumentID,
+    address: DocumentAddress,
+    history: DocumentHistory? = nil,
+    fork: DocumentFork? = nil,
+    createdAt: Int64,
+    retiredAt: Int64? = nil
   ) {
     self.id = id
     self.address = address
@@ -104,7 +110,8 @@ public struct DocumentRecord: Sendable, Equatable {
     address = DocumentAddress(
       kind: try reader.string("kind"),
       scope: try DocumentScope(reader: try reader.reader("scope")),
-      key: try reader.optionalString("key"))
+      key: try reader.optionalString("key")
+    )
     if let history = try reader.optionalString("history") {
       guard let value = DocumentHistory(rawValue: history.string) else {
         throw reader.fail("history", "'latest' or 'rewindable'")

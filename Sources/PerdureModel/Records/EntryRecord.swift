@@ -52,8 +52,14 @@ public struct EntryRecord: Sendable, Equatable {
 
   /// Makes a record.
   public init(
-    id: EntryID, conversationId: ConversationID, kind: JSONString, model: [JSON]? = nil,
-    data: JSON? = nil, head: EntryID? = nil, edits: [ContextEdit]? = nil, byTaskId: TaskID? = nil
+    id: EntryID,
+    conversationId: ConversationID,
+    kind: JSONString,
+    model: [JSON]? = nil,
+    data: JSON? = nil,
+    head: EntryID? = nil,
+    edits: [ContextEdit]? = nil,
+    byTaskId: TaskID? = nil
   ) {
     self.id = id
     self.conversationId = conversationId
@@ -112,7 +118,10 @@ public struct EntryDraft: Sendable, Equatable {
 
   /// Makes a draft.
   public init(
-    kind: JSONString, model: [JSON]? = nil, data: JSON? = nil, head: Head? = nil,
+    kind: JSONString,
+    model: [JSON]? = nil,
+    data: JSON? = nil,
+    head: Head? = nil,
     edits: [ContextEdit]? = nil
   ) {
     self.kind = kind

@@ -40,7 +40,9 @@ package struct RecordReader {
   package func fail(_ key: JSONString, _ wanted: String) -> PerdureError {
     let id = object["id"].map { " \($0.compactText)" } ?? ""
     return PerdureError(
-      .storeCorrupt, "\(type)\(id): '\(key.string)' is not \(wanted)")
+      .storeCorrupt,
+      "\(type)\(id): '\(key.string)' is not \(wanted)"
+    )
   }
 
   package func optional(_ key: JSONString) -> JSON? { object[key] }

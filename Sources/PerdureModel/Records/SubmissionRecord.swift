@@ -35,7 +35,10 @@ public struct SubmissionRecord: Sendable, Equatable {
 
   /// Makes a record.
   public init(
-    id: SubmissionID, conversationId: ConversationID, requestId: JSONString? = nil, kind: Kind,
+    id: SubmissionID,
+    conversationId: ConversationID,
+    requestId: JSONString? = nil,
+    kind: Kind,
     state: State
   ) {
     self.id = id
@@ -84,8 +87,10 @@ public struct SubmissionRecord: Sendable, Equatable {
       state = .done(entry: try reader.id("entry"), answer: try reader.optionalId("answer"))
     case .unanswered:
       state = .unanswered(
-        reason: try reader.string("reason").string, detail: reader.optional("detail"),
-        entry: try reader.optionalId("entry"))
+        reason: try reader.string("reason").string,
+        detail: reader.optional("detail"),
+        entry: try reader.optionalId("entry")
+      )
     case nil: throw reader.fail("status", "a submission status")
     }
   }

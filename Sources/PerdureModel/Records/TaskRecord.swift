@@ -28,8 +28,14 @@ public struct TaskRecord: Sendable, Equatable {
 
   /// Makes a record.
   public init(
-    id: TaskID, conversationId: ConversationID, kind: JSONString, version: Int64, input: JSON,
-    owner: TaskID? = nil, background: Bool = false, abandonOnRestart: Bool = false,
+    id: TaskID,
+    conversationId: ConversationID,
+    kind: JSONString,
+    version: Int64,
+    input: JSON,
+    owner: TaskID? = nil,
+    background: Bool = false,
+    abandonOnRestart: Bool = false,
     state: TaskState
   ) {
     self.id = id
@@ -216,7 +222,9 @@ public enum TaskOutcome: Sendable, Equatable {
       self = .failed(message: message, detail: detail, result: reader.optional("result"))
     case "aborted":
       self = .aborted(
-        reason: try reader.optionalString("reason")?.string, result: reader.optional("result"))
+        reason: try reader.optionalString("reason")?.string,
+        result: reader.optional("result")
+      )
     case "orphaned": self = .orphaned(reason: try reader.string("reason").string)
     case "faulted":
       let (message, detail) = try error()

@@ -11,7 +11,10 @@ final class ChatStream: ModelStream {
   private let reader: Mutex<ChatAnswerReader>
 
   init(
-    _ exchange: HTTPExchange, tools: [JSONString], key: APIKey, clock: any HostClock,
+    _ exchange: HTTPExchange,
+    tools: [JSONString],
+    key: APIKey,
+    clock: any HostClock,
     limits: ProviderLimits
   ) {
     self.exchange = exchange
@@ -122,7 +125,10 @@ struct ChatAnswerReader {
     case .html:
       return decoder.fail(
         ProviderFailure(
-          .stop, "the server answered with an HTML page instead of a stream; check the base URL"))
+          .stop,
+          "the server answered with an HTML page instead of a stream; check the base URL"
+        )
+      )
     case .document:
       collected.append(contentsOf: bytes)
       if collected.count <= Self.documentLimit { return [] }
@@ -180,10 +186,15 @@ struct ChatAnswerReader {
     if (300..<400).contains(head.status) {
       let target = head["location"].map { " to \($0)" } ?? ""
       return ProviderFailure(
-        .stop, "HTTP \(head.status): the server redirects\(target); name that address instead")
+        .stop,
+        "HTTP \(head.status): the server redirects\(target); name that address instead"
+      )
     }
     return ErrorAnswer(
-      status: head.status, body: collected, now: now, field: { head[$0] }
+      status: head.status,
+      body: collected,
+      now: now,
+      field: { head[$0] }
     ).failure
   }
 }

@@ -26,7 +26,9 @@ package struct ChatStreamDecoder {
   /// Makes a decoder for an answer to a request that offered `tools`.
   package init(tools: [JSONString] = []) {
     realNames = Dictionary(
-      tools.map { (WireNames.tool($0), $0) }, uniquingKeysWith: { first, _ in first })
+      tools.map { (WireNames.tool($0), $0) },
+      uniquingKeysWith: { first, _ in first }
+    )
   }
 
   /// Returns the events that one event of the stream means.
@@ -144,7 +146,8 @@ package struct ChatStreamDecoder {
     open = nil
     if case .thinking(let field) = block.kind, !field.isEmpty {
       events.append(
-        .blockEnd(index: block.index, members: ["thinkingSignature": .string(field)]))
+        .blockEnd(index: block.index, members: ["thinkingSignature": .string(field)])
+      )
     } else {
       events.append(.blockEnd(index: block.index))
     }
@@ -160,7 +163,10 @@ package struct ChatStreamDecoder {
     guard finishReason != nil || sawDone else {
       return fail(
         ProviderFailure(
-          .retry, sawChunk ? "the stream ended early" : "the stream ended without any event"))
+          .retry,
+          sawChunk ? "the stream ended early" : "the stream ended without any event"
+        )
+      )
     }
     switch finishReason {
     case "content_filter":

@@ -75,11 +75,11 @@ extension JSON {
   public static func int(_ value: Int) -> JSON { .int(Int64(value)) }
 }
 
-extension JSON: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral,
-  ExpressibleByIntegerLiteral, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
-  ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+// `nil` is no literal for null: in `condition ? value : nil` it would silently mean a value.
+extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+  ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByArrayLiteral,
+  ExpressibleByDictionaryLiteral
 {
-  public init(nilLiteral: ()) { self = .null }
   public init(booleanLiteral value: Bool) { self = .bool(value) }
   public init(integerLiteral value: Int64) { self = .int(value) }
   public init(stringLiteral value: String) { self = .string(JSONString(value)) }

@@ -57,7 +57,8 @@ public struct JSONObject: Sendable {
   /// The caller gets what `body` returns, or `nil` if there is no such member. The value is not
   /// copied when nobody else holds it.
   public mutating func update<Result, Failure: Error>(
-    _ key: JSONString, _ body: (inout JSON) throws(Failure) -> Result
+    _ key: JSONString,
+    _ body: (inout JSON) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
     guard let position = position(of: key) else { return nil }
     return try body(&valuesInOrder[position])

@@ -44,7 +44,11 @@ public struct JSONString: Sendable {
         }
         WTF8.append(first, to: &bytes)
       }
-      if (0xD800...0xDBFF).contains(scalar) { high = scalar } else { WTF8.append(scalar, to: &bytes) }
+      if (0xD800...0xDBFF).contains(scalar) {
+        high = scalar
+      } else {
+        WTF8.append(scalar, to: &bytes)
+      }
     }
     if let high { WTF8.append(high, to: &bytes) }
     self.init(uncheckedWTF8: bytes)
@@ -93,6 +97,15 @@ public struct JSONString: Sendable {
     switch form {
     case .unicode(let string): string.utf16.count
     case .surrogates(let bytes): WTF8.utf16Units(bytes).count
+    }
+  }
+
+  /// The number of code points; a lone surrogate is one.
+  public var codePointCount: Int {
+    // Each begins with a byte that continues no other.
+    switch form {
+    case .unicode(let string): string.utf8.count { $0 & 0xC0 != 0x80 }
+    case .surrogates(let bytes): bytes.count { $0 & 0xC0 != 0x80 }
     }
   }
 

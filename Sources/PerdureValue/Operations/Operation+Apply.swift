@@ -41,7 +41,8 @@ extension JSON {
   }
 
   private mutating func set(
-    _ path: [PathSegment], _ value: JSON
+    _ path: [PathSegment],
+    _ value: JSON
   ) throws(OperationError) {
     guard let last = path.last else { throw .malformed("'s' needs a path") }
     try check(path)
@@ -92,7 +93,8 @@ extension JSON {
 
   /// Walks to the value at `path` and lets `body` change it where it lies.
   private mutating func change(
-    _ path: some RandomAccessCollection<PathSegment>, mayBeRoot: Bool = false,
+    _ path: some RandomAccessCollection<PathSegment>,
+    mayBeRoot: Bool = false,
     _ body: (inout JSON) throws(OperationError) -> Void
   ) throws(OperationError) {
     let path = Array(path)
@@ -102,7 +104,9 @@ extension JSON {
   }
 
   private mutating func descend(
-    _ path: [PathSegment], _ position: Int, _ body: (inout JSON) throws(OperationError) -> Void
+    _ path: [PathSegment],
+    _ position: Int,
+    _ body: (inout JSON) throws(OperationError) -> Void
   ) throws(OperationError) {
     guard position < path.count else { return try body(&self) }
     switch (path[position], self) {
@@ -127,7 +131,9 @@ extension JSON {
   }
 
   private mutating func splice(
-    at index: Int, remove: Int, insert items: [JSON]
+    at index: Int,
+    remove: Int,
+    insert items: [JSON]
   ) throws(OperationError) {
     guard case .array(var elements) = self else { throw .unresolvablePath("not an array") }
     guard index <= elements.count, remove <= elements.count - index else {

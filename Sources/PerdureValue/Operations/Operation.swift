@@ -117,7 +117,11 @@ extension Operation {
       try expect(5)
       guard let items = parts[4].array else { throw .malformed("'p' has no items") }
       self = .splice(
-        try path(), at: try count(parts[2]), remove: try count(parts[3]), insert: items)
+        try path(),
+        at: try count(parts[2]),
+        remove: try count(parts[3]),
+        insert: items
+      )
     case "m":
       try expect(3)
       guard let order = parts[2].array else { throw .malformed("'m' has no permutation") }

@@ -1,0 +1,2 @@
+@_exported public import PerdureModel
+@_exported public import PerdureValue

@@ -1,0 +1,72 @@
+public import PerdureModel
+import PerdureStorage
+public import PerdureValue
+
+/// Reads a store, also one that another process owns; it repairs and writes nothing.
+public struct StoreReader: Sendable {
+  let storage: any Storage
+
+  /// Opens the SQLite store at `path` for reading; a missing file throws `notFound`.
+  public static func open(sqliteAt path: String) async throws -> StoreReader {
+    StoreReader(storage: try await SQLiteStorage.open(path: path, readOnly: true))
+  }
+
+  /// All reads of the store.
+  public var reads: any StorageReads { storage }
+
+  /// Returns all conversations in order.
+  public func conversations() async throws -> [ConversationRecord] {
+    try await all { try await storage.scanConversations(ConversationQuery(), $0) }
+  }
+
+  /// Returns the entries that a conversation sees, oldest first.
+  public func entries(of id: ConversationID) async throws -> [EntryRecord] {
+    try await all(order: .ascending) {
+      try await storage.scanEntries(EntryQuery(conversationId: id), $0)
+    }
+  }
+
+  /// Returns the tasks of a conversation, or of all, in order.
+  public func tasks(of id: ConversationID? = nil) async throws -> [TaskRecord] {
+    try await all { try await storage.scanTasks(TaskQuery(conversationId: id), $0) }
+  }
+
+  /// Returns the submissions of a conversation, or of all, in order.
+  public func submissions(of id: ConversationID? = nil) async throws -> [SubmissionRecord] {
+    try await all { try await storage.scanSubmissions(SubmissionQuery(conversationId: id), $0) }
+  }
+
+  /// Returns the value of a conversation's document, or `nil`.
+  public func document(_ kind: String, of id: ConversationID) async throws -> JSON? {
+    let address = DocumentAddress(kind: JSONString(kind), scope: .conversation(id))
+    guard let record = try await storage.findDocument(address, at: nil) else { return nil }
+    return try await storage.document(record.id, at: nil)?.value
+  }
+
+  /// Returns when an entry or a submission was written, in milliseconds since 1970, if known.
+  public func time(ofEntry id: EntryID) async throws -> Int64? {
+    try await storage.extra(scope: "entry", id: id.value)?["at"]?.int
+  }
+
+  /// Returns a fact kept beside the records.
+  public func extra(scope: String, id: Int64) async throws -> JSON? {
+    try await storage.extra(scope: scope, id: id)
+  }
+
+  private func all<Record: Sendable>(
+    order: ScanOrder? = nil,
+    _ read: (PageRequest) async throws -> Page<Record>
+  ) async throws -> [Record] {
+    var records: [Record] = []
+    var cursor: Cursor?
+    repeat {
+      let page = try await read(PageRequest(limit: 256, cursor: cursor, order: order))
+      records += page.items
+      cursor = page.next
+    } while cursor != nil
+    return records
+  }
+
+  /// Releases the store.
+  public func close() async { await storage.close() }
+}

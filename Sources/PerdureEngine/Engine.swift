@@ -1,0 +1,245 @@
+package import PerdureModel
+package import PerdureValue
+
+/// A session with everything that makes conversations go on: tasks, agents, submissions.
+package final class Engine: Sendable {
+  /// What an engine is opened with.
+  package struct Options: Sendable {
+    package var models: any ModelProvider
+    package var registry: Registry
+    package var settings: @Sendable () -> Settings
+    package var clock: any HostClock
+    package var report: @Sendable (Report) -> Void
+
+    package init(
+      models: any ModelProvider,
+      registry: Registry,
+      settings: @escaping @Sendable () -> Settings,
+      clock: any HostClock,
+      report: @escaping @Sendable (Report) -> Void
+    ) {
+      self.models = models
+      self.registry = registry
+      self.settings = settings
+      self.clock = clock
+      self.report = report
+    }
+  }
+
+  package let session: Session
+  package let scheduler: Scheduler
+  let contexts: ContextStore
+  private let options: Options
+
+  private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
+    self.session = session
+    self.scheduler = scheduler
+    self.contexts = contexts
+    self.options = options
+  }
+
+  /// Opens an engine over an open storage, which it then owns; nothing runs yet.
+  ///
+  /// Tasks that ran when the last process died become pending again, and their restarts are
+  /// counted. If anything fails here the storage is closed.
+  package static func open(_ storage: any Storage, _ options: Options) async throws -> Engine {
+    do {
+      let session = try await Session.open(
+        storage, clock: options.clock, report: options.report)
+      let contexts = ContextStore(store: session.store)
+      let surroundings = TaskSurroundings(
+        registry: options.registry, settings: options.settings, models: options.models,
+        contexts: contexts, clock: options.clock, report: options.report)
+      let scheduler = Scheduler(
+        session: session, definitions: [GenerationTask.definition, ToolTask.definition],
+        surroundings: surroundings)
+      session.observe { contexts.observe($0) }
+      try await scheduler.recover()
+      return Engine(
+        session: session, scheduler: scheduler, contexts: contexts, options: options)
+    } catch {
+      await storage.close()
+      throw error
+    }
+  }
+
+  // MARK: Conversations
+
+  /// Creates the root conversation unless there is one.
+  package func root() async throws -> ConversationID {
+    if try await session.store.conversation(.root) != nil { return .root }
+    return try await session.commit { tx in
+      if try await tx.conversation(.root) != nil { return .root }
+      return try await tx.createConversation(root: true).id
+    }
+  }
+
+  /// Creates a conversation that nobody owns.
+  package func createConversation() async throws -> ConversationID {
+    try await session.commit { try await $0.createConversation().id }
+  }
+
+  /// Changes the choices of a conversation: a value replaces, `null` clears, absent leaves.
+  package func configure(_ id: ConversationID, _ change: JSONObject) async throws {
+    try await session.commit(conversation: id) { tx in
+      guard try await tx.conversation(id) != nil else {
+        throw PerdureError(.notFound, "conversation \(id) does not exist")
+      }
+      try await tx.edit(.agent, id) { agent in
+        for (key, value) in change {
+          if !value.isNull {
+            try agent.assign([.key(key)], value)
+          } else if agent.value[key] != nil {
+            try agent.delete([.key(key)])
+          }
+        }
+      }
+    }
+  }
+
+  // MARK: Submissions
+
+  /// Places user content in an idle conversation and starts its run; returns when that is on disk.
+  ///
+  /// `content` is a string or content items. A `requestId` that the conversation has seen returns
+  /// the submission it stands for and writes nothing. Throws `conversationBusy` if there is a run.
+  package func submit(
+    _ content: JSON,
+    to id: ConversationID,
+    requestId: JSONString? = nil
+  ) async throws -> SubmissionID {
+    try await requireServable(id)
+    try scheduler.enable()
+    return try await session.commit(conversation: id) { tx in
+      if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
+        guard known.kind == .input else {
+          throw PerdureError(
+            .requestIdConflict, "request id '\(requestId.string)' belongs to a write")
+        }
+        return known.id
+      }
+      if try await tx.value(.live, id)["run"] != nil {
+        throw PerdureError(
+          .conversationBusy, "conversation \(id) has unfinished work",
+          details: ["conversation": id.json])
+      }
+      let message: JSON = [
+        "role": "user", "content": content, "timestamp": .int(tx.now),
+      ]
+      let entry = try await tx.append(EntryDraft(kind: "pi.user", model: [message]), to: id)
+      let submission = try await tx.createSubmission(
+        in: id, requestId: requestId, kind: .input, state: .placed(entry: entry.id))
+      try await tx.startRun(id, inputs: [submission.id], definition: GenerationTask.definition)
+      return submission.id
+    }
+  }
+
+  /// Returns the submission as it is on disk, or `nil`.
+  package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    try await session.store.storage.submission(id)
+  }
+
+  /// Returns the submission once it is settled on disk.
+  ///
+  /// Cancelling the calling task ends the wait and nothing else.
+  package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
+    try scheduler.enable()
+    let storage = session.store.storage
+    try await session.waits.wait(for: .submission(id)) {
+      guard let record = try await storage.submission(id) else {
+        throw PerdureError(.notFound, "submission \(id) does not exist")
+      }
+      return record.isSettled
+    }
+    guard let record = try await storage.submission(id) else {
+      throw PerdureError(.notFound, "submission \(id) does not exist")
+    }
+    return record
+  }
+
+  /// Why an unanswered submission got no answer, with the kind of failure, if that is known.
+  package func failure(of id: SubmissionID) async throws -> JSON? {
+    try await session.store.extra(scope: "failure", id: id.value)
+  }
+
+  /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
+  package func abort(_ id: ConversationID) async throws {
+    try scheduler.enable()
+    try await session.commit(conversation: id) { tx in
+      let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
+      for var record in tasks.sorted(by: { $0.id < $1.id }) where !record.abortRequested {
+        record.abortRequested = true
+        record.abortReason = nil
+        record.restarts = nil
+        try await tx.replace(record)
+      }
+    }
+  }
+
+  // MARK: Features
+
+  /// Throws `unsupportedFeature` if the store holds work that this version cannot go on with.
+  package func requireServable() async throws {
+    for task in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
+      if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
+      if scheduler.definitions[task.kind] == nil {
+        throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
+      }
+      if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
+      if case .generation? = Self.builtin(task), task.state.checkpoint?["phase"] == "poll" {
+        throw Self.lacks("deferred answers (task \(task.id))")
+      }
+      try await requireServable(task.conversationId)
+    }
+    let queued = try await session.store.scanSubmissions(
+      SubmissionQuery(status: .queued), PageRequest(limit: 1))
+    if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
+  }
+
+  private enum Builtin { case generation, tool }
+
+  private static func builtin(_ task: TaskRecord) -> Builtin? {
+    switch task.kind {
+    case GenerationTask.name: .generation
+    case ToolTask.name: .tool
+    default: nil
+    }
+  }
+
+  private func requireServable(_ id: ConversationID) async throws {
+    guard let record = try await session.store.conversation(id) else {
+      throw PerdureError(.notFound, "conversation \(id) does not exist")
+    }
+    if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
+    if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
+    let agent = try await session.snapshot(.agent, id)
+    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
+    let inbox = try await session.snapshot(.inbox, id)
+    if inbox["items"]?.array?.isEmpty == false {
+      throw Self.lacks("queued inbox items (conversation \(id))")
+    }
+  }
+
+  private static func lacks(_ feature: String) -> PerdureError {
+    PerdureError(
+      .unsupportedFeature, "the store holds \(feature), which this version cannot go on with",
+      hint: "go on with the program that wrote it, or a newer version of this one")
+  }
+
+  // MARK: Life
+
+  /// Lets unfinished work go on.
+  package func resume() async throws {
+    try await requireServable()
+    try scheduler.enable()
+  }
+
+  /// Returns when nothing can go on any more.
+  package func waitUntilQuiet() async { await scheduler.waitUntilQuiet() }
+
+  /// Stops what runs so that the next opening continues it, flushes and releases the store.
+  package func close() async throws {
+    await scheduler.close()
+    try await session.close()
+  }
+}

@@ -1,0 +1,125 @@
+import PerdureModel
+import PerdureValue
+
+/// Folds the events of a model's answer into the message that is stored.
+struct AnswerBuilder: Sendable {
+  private struct Block {
+    var kind: AnswerBlock
+    var text = ""
+    var arguments: JSON?
+    var members = JSONObject()
+  }
+
+  private let model: ModelInfo
+  private let timestamp: Int64
+  private var blocks: [Block] = []
+  private var usage = Usage()
+  /// How the answer ended, once it has.
+  private(set) var end: End?
+
+  enum End: Sendable {
+    case finished(StopReason)
+    case failed(ProviderFailure)
+  }
+
+  init(model: ModelInfo, timestamp: Int64) {
+    self.model = model
+    self.timestamp = timestamp
+  }
+
+  /// Whether there is anything to show yet.
+  var hasContent: Bool { !blocks.isEmpty }
+
+  var tokens: Usage { usage }
+
+  /// The tool calls in order.
+  var calls: [(id: JSONString, name: JSONString)] {
+    blocks.compactMap { block in
+      if case .toolCall(let id, let name) = block.kind { return (id, name) }
+      return nil
+    }
+  }
+
+  /// Takes one event; what cannot belong to an answer ends it as failed.
+  mutating func apply(_ event: ModelEvent) {
+    guard end == nil else { return }
+    switch event {
+    case .blockStart(let index, let kind): start(index, kind)
+    case .delta(let index, let text):
+      guard blocks.indices.contains(index) else { return breakOff("text of an unknown block") }
+      blocks[index].text += text
+    case .blockEnd(let index, let arguments, let members):
+      guard blocks.indices.contains(index) else { return breakOff("end of an unknown block") }
+      if let arguments { blocks[index].arguments = arguments }
+      for (key, value) in members { blocks[index].members[key] = value }
+    case .usage(let usage): self.usage = usage
+    case .finished(let reason): finish(reason)
+    case .failed(let failure): end = .failed(failure)
+    }
+  }
+
+  private mutating func breakOff(_ what: String) {
+    end = .failed(ProviderFailure(.retry, "the provider sent the \(what)"))
+  }
+
+  private mutating func start(_ index: Int, _ kind: AnswerBlock) {
+    guard index == blocks.count else { return breakOff("start of a block out of order") }
+    guard case .toolCall(let id, let name) = kind else {
+      blocks.append(Block(kind: kind))
+      return
+    }
+    // Results are matched by id, so two calls of one answer may not share one.
+    let isTaken = id.isEmpty || calls.contains { $0.id == id }
+    let unique = isTaken ? JSONString("call_\(index)_\(timestamp)") : id
+    blocks.append(Block(kind: .toolCall(id: unique, name: name)))
+  }
+
+  private mutating func finish(_ reason: StopReason) {
+    for position in blocks.indices {
+      guard case .toolCall(_, let name) = blocks[position].kind else { continue }
+      let arguments = blocks[position].arguments ?? Self.parse(blocks[position].text)
+      guard let arguments, arguments.object != nil else {
+        end = .failed(
+          ProviderFailure(.retry, "the model's arguments for \(name.string) are no JSON object"))
+        return
+      }
+      blocks[position].arguments = arguments
+    }
+    end = .finished(reason)
+  }
+
+  private static func parse(_ text: String) -> JSON? {
+    if text.utf8.allSatisfy({ $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }) {
+      return [:]
+    }
+    return try? JSON(parsing: text)
+  }
+
+  /// The message so far, in its persisted form.
+  func message(_ stopReason: StopReason, errorMessage: String? = nil) -> JSON {
+    var message: JSONObject = [
+      "role": "assistant", "content": .array(blocks.map { content($0) }),
+      "api": .string(model.api), "provider": .string(model.reference.provider),
+      "model": .string(model.reference.modelId), "usage": usage.json,
+      "stopReason": .string(stopReason.rawValue),
+    ]
+    if let errorMessage { message["errorMessage"] = .string(errorMessage) }
+    message["timestamp"] = .int(timestamp)
+    return .object(message)
+  }
+
+  private func content(_ block: Block) -> JSON {
+    var item: JSONObject
+    switch block.kind {
+    case .text: item = ["type": "text", "text": .string(block.text)]
+    case .thinking: item = ["type": "thinking", "thinking": .string(block.text)]
+    case .toolCall(let id, let name):
+      item = [
+        "type": "toolCall", "id": .string(id), "name": .string(name),
+        "arguments": block.arguments ?? [:],
+      ]
+    }
+    for (key, value) in block.members where item[key] == nil { item[key] = value }
+    return .object(item)
+  }
+}

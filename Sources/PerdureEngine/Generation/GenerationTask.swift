@@ -1,0 +1,139 @@
+import PerdureModel
+import PerdureValue
+
+/// The built-in task `pi.generation`: one answer of the model and the calls that it makes.
+enum GenerationTask {
+  static let name: JSONString = "pi.generation"
+
+  static let definition = TaskDefinition(
+    name: name,
+    version: 1,
+    initial: { _ in ["phase": "prepare", "attempt": 1] },
+    phases: [
+      "prepare": { runtime, record in try await prepare(runtime, record) },
+      "request": { runtime, record in try await Request(runtime, record).run() },
+      "retry": { runtime, record in try await retry(runtime, record) },
+      "tools": { runtime, record in try await ToolRound.advance(runtime, record) },
+    ],
+    abort: { runtime, record in try await abort(runtime, record) },
+    migrate: nil,
+    settle: { tx, record, outcome in try await settle(tx, record, outcome) }
+  )
+
+  static func attempt(of record: TaskRecord) -> Int64 {
+    record.state.checkpoint?["attempt"]?.int ?? 1
+  }
+
+  // MARK: prepare
+
+  /// Fixes what will be asked: model, tools and the end of the context.
+  private static func prepare(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
+    let agent = try await runtime.agent()
+    guard let model = agent.model, runtime.surroundings.models.model(model) != nil else {
+      return try await failWithoutModel(runtime, agent.model)
+    }
+    let tools = agent.tools.map { $0.tool.declaration }
+    let planned = try await runtime.surroundings.contexts.read(runtime.conversationId) { context in
+      PromptPlan.entries(for: context, tools: tools, timestamp: runtime.now)
+    }
+    let streamOptions = runtime.settings.stream
+    try await runtime.commit { tx, record in
+      var cutoff = runtime.surroundings.contexts.tail(of: runtime.conversationId)
+      for draft in planned {
+        cutoff = try await tx.append(draft, to: runtime.conversationId).id
+      }
+      guard let cutoff else {
+        throw PerdureError(
+          .storeCorrupt, "conversation \(runtime.conversationId) has a run but no entries")
+      }
+      return .running(checkpoint: [
+        "phase": "request", "attempt": .int(attempt(of: record)), "model": model.json,
+        "thinkingLevel": .string(agent.thinkingLevel), "streamOptions": .object(streamOptions),
+        "cutoff": cutoff.json,
+      ])
+    }
+  }
+
+  static func failWithoutModel(_ runtime: TaskRuntime, _ model: ModelReference?) async throws {
+    let text =
+      model.map { "the provider \($0.provider) does not serve the model \($0.modelId)" }
+      ?? "the conversation has no model"
+    try await runtime.commit { tx, record in
+      try await noteFailure("no_model", text, nil, tx, record)
+      try await tx.endRun(of: record.id, record.conversationId, reason: "no_model", detail: text)
+      return .terminal(.failed(message: text, detail: ["reason": "no_model"]))
+    }
+  }
+
+  /// Keeps, beside the records, what kind of failure left the inputs unanswered.
+  static func noteFailure(
+    _ kind: String,
+    _ message: String,
+    _ retryAfterMs: Int64?,
+    _ tx: Transaction,
+    _ record: TaskRecord
+  ) async throws {
+    var failure: JSONObject = ["kind": .string(kind), "message": .string(message)]
+    if let retryAfterMs { failure["retryAfterMs"] = .int(retryAfterMs) }
+    for input in try await tx.inputs(of: record.id, record.conversationId) {
+      try tx.put(
+        extra: ExtraWrite(scope: "failure", id: input.value, value: .object(failure)))
+    }
+  }
+
+  // MARK: retry
+
+  /// Goes back to `prepare` once the delay, which survives restarts, is over.
+  private static func retry(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
+    let until = record.state.checkpoint?["until"]?.int ?? 0
+    try await runtime.commit { tx, record in
+      let checkpoint = record.state.checkpoint ?? [:]
+      // The clock may have gone back, or a timer may have fired early.
+      if until > tx.now { return .sleeping(checkpoint: checkpoint, until: until) }
+      let next = attempt(of: record) + 1
+      try await tx.edit(.live, record.conversationId) { live in
+        try live.set(["generation"], ["attempt": .int(next)])
+      }
+      return .running(checkpoint: ["phase": "prepare", "attempt": .int(next)])
+    }
+  }
+
+  // MARK: abort and cleanup
+
+  private static func abort(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
+    try await runtime.commit { tx, record in
+      let checkpoint = record.state.checkpoint
+      let pending = (checkpoint?["pending"]?.array ?? []).compactMap { $0.string }
+      if let assistant = EntryID(checkpoint?["assistant"]), !pending.isEmpty {
+        let entry = try await runtime.entry(assistant)
+        for call in ToolRound.calls(of: entry) where pending.contains(call.id) {
+          try await tx.append(
+            ToolResultEntry.failure(
+              call, "aborted", "the call was aborted before it started", at: tx.now),
+            to: record.conversationId)
+        }
+      }
+      try await tx.convertPartial(record.conversationId)
+      try await tx.endRun(of: record.id, record.conversationId, reason: "aborted")
+      return .terminal(.aborted(reason: record.abortReason?.string))
+    }
+  }
+
+  private static func settle(
+    _ tx: Transaction,
+    _ record: TaskRecord,
+    _ outcome: TaskOutcome
+  ) async throws {
+    let live = try await tx.value(.live, record.conversationId)
+    guard TaskID(live["run"]?["taskId"]) == record.id else { return }
+    try await tx.convertPartial(record.conversationId)
+    switch outcome {
+    case .faulted(let message, _):
+      try await noteFailure("faulted", message, nil, tx, record)
+      try await tx.endRun(of: record.id, record.conversationId, reason: "faulted", detail: message)
+    case .orphaned(let reason):
+      try await tx.endRun(of: record.id, record.conversationId, reason: reason)
+    case .completed, .failed, .aborted: break
+    }
+  }
+}

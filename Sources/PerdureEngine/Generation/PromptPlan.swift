@@ -1,0 +1,80 @@
+package import PerdureModel
+package import PerdureValue
+
+/// Plans the system entries that make a context offer the wanted tools, in the wanted order.
+///
+/// This version contributes no prompt sections; sections that a transcript shows stay as they are.
+package enum PromptPlan {
+  /// Returns the entries to append before a request; none if the model already sees `tools`.
+  ///
+  /// `tools` are declarations with distinct names. After a head marker one entry restates
+  /// everything and omits the older system entries that were retained, so that the request begins
+  /// with one complete prompt.
+  package static func entries(
+    for context: ContextCache,
+    tools: [JSON],
+    timestamp: Int64
+  ) -> [EntryDraft] {
+    let wanted = tools.map(declaration(of:))
+    guard context.hasBaseline else {
+      return [baseline(for: context, tools: wanted, timestamp: timestamp)]
+    }
+    let (removed, added) = changes(from: context.prompt.tools.map(declaration(of:)), to: wanted)
+    guard !removed.isEmpty || !added.isEmpty else { return [] }
+    return [entry(sections: nil, removed: removed, added: added, timestamp: timestamp)]
+  }
+
+  private static func baseline(
+    for context: ContextCache,
+    tools: [JSON],
+    timestamp: Int64
+  ) -> EntryDraft {
+    var draft = entry(
+      sections: context.prompt.sections,
+      removed: [],
+      added: tools,
+      timestamp: timestamp
+    )
+    let older = context.entries.filter { $0.kind == "pi.system" }
+    if !older.isEmpty { draft.edits = older.map { .omit($0.id) } }
+    return draft
+  }
+
+  /// The smallest change that gives the wanted order, or a full exchange where none does.
+  private static func changes(
+    from offered: [JSON],
+    to wanted: [JSON]
+  ) -> (removed: [JSON], added: [JSON]) {
+    func names(_ tools: [JSON]) -> [JSON] { tools.compactMap { $0["name"] } }
+    let wantedTexts = Set(wanted.map(\.encoded))
+    let kept = offered.filter { wantedTexts.contains($0.encoded) }
+    let keptTexts = Set(kept.map(\.encoded))
+    let added = wanted.filter { !keptTexts.contains($0.encoded) }
+    guard names(kept + added) == names(wanted) else { return (names(offered), wanted) }
+    return (names(offered.filter { !keptTexts.contains($0.encoded) }), added)
+  }
+
+  /// What the model is told of a tool, and nothing else.
+  private static func declaration(of tool: JSON) -> JSON {
+    var declaration: JSONObject = [
+      "name": tool["name"] ?? "", "description": tool["description"] ?? "",
+      "parameters": tool["parameters"] ?? .null,
+    ]
+    declaration["constrainedSampling"] = tool["constrainedSampling"]
+    return .object(declaration)
+  }
+
+  private static func entry(
+    sections: JSONObject?,
+    removed: [JSON],
+    added: [JSON],
+    timestamp: Int64
+  ) -> EntryDraft {
+    var message: JSONObject = ["role": "system", "content": ""]
+    if let sections { message["sections"] = .object(sections) }
+    if !removed.isEmpty { message["toolsRemoved"] = .array(removed.map { ["name": $0] }) }
+    if !added.isEmpty { message["toolsAdded"] = .array(added) }
+    message["timestamp"] = .int(timestamp)
+    return EntryDraft(kind: "pi.system", model: [.object(message)])
+  }
+}

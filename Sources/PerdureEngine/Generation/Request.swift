@@ -1,0 +1,188 @@
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// The phase `request` of a generation: one request to the model, from intent to consequence.
+struct Request {
+  private let runtime: TaskRuntime
+  private let record: TaskRecord
+  private let attempt: Int64
+  private let conversation: ConversationID
+
+  init(_ runtime: TaskRuntime, _ record: TaskRecord) {
+    self.runtime = runtime
+    self.record = record
+    attempt = GenerationTask.attempt(of: record)
+    conversation = record.conversationId
+  }
+
+  func run() async throws {
+    try await announce()
+    let checkpoint = record.state.checkpoint
+    let reference = ModelReference(json: checkpoint?["model"])
+    guard let reference, let model = runtime.surroundings.models.model(reference) else {
+      return try await GenerationTask.failWithoutModel(runtime, reference)
+    }
+    guard let cutoff = EntryID(checkpoint?["cutoff"]) else {
+      throw PerdureError(.storeCorrupt, "task \(record.id) has no cutoff")
+    }
+    let context = try await runtime.context(upTo: cutoff)
+    let level = checkpoint?["thinkingLevel"]?.text ?? "off"
+    let session = try await runtime.value(.provider)["sessionId"]?.text
+    let request = ModelRequest(
+      model: model, messages: context.messages, attempt: Int(clamping: attempt),
+      sessionId: session, reasoning: level == "off" ? nil : level,
+      streamOptions: checkpoint?["streamOptions"]?.object ?? [:])
+    // The intent is on disk before anything leaves the process.
+    try await runtime.barrier()
+    let answer = await receive(request)
+    try runtime.checkSignal()
+    try await classify(answer, context)
+  }
+
+  /// Says in the store that a request is made; what an earlier one left becomes an entry.
+  private func announce() async throws {
+    try await runtime.commit { tx, _ in
+      try await tx.convertPartial(conversation)
+      try await tx.edit(.live, conversation) { live in
+        if live.value["generation"] != ["attempt": .int(attempt)] {
+          try live.set(["generation"], ["attempt": .int(attempt)])
+        }
+      }
+      return nil
+    }
+  }
+
+  /// Reads the answer to its end, committing what has arrived now and then.
+  private func receive(_ request: ModelRequest) async -> AnswerBuilder {
+    let answer = Mutex(AnswerBuilder(model: request.model, timestamp: runtime.now))
+    let shared = SharedAnswer(answer: answer)
+    let interval = runtime.settings.partialIntervalMs
+    let throttle = Throttle(clock: runtime.surroundings.clock, firstDelayMs: interval) {
+      [runtime, conversation] in
+      await Self.commitPartial(shared, runtime, conversation)
+      return interval
+    }
+    let stream = runtime.surroundings.models.stream(request)
+    while shared.answer.withLock({ $0.end == nil }) {
+      let events = await stream.next()
+      let isBroken = events.isEmpty
+      let hasContent = shared.answer.withLock { answer in
+        for event in events { answer.apply(event) }
+        if isBroken, answer.end == nil {
+          answer.apply(.failed(ProviderFailure(.retry, "the answer ended without an end")))
+        }
+        return answer.hasContent
+      }
+      if hasContent { throttle.changed() }
+    }
+    stream.cancel()
+    await throttle.stop()
+    return shared.answer.withLock { $0 }
+  }
+
+  private static func commitPartial(
+    _ shared: SharedAnswer,
+    _ runtime: TaskRuntime,
+    _ conversation: ConversationID
+  ) async {
+    let message = shared.answer.withLock { $0.message(.stop) }
+    do {
+      try await runtime.commit { tx, _ in
+        try await tx.edit(.live, conversation) { live in
+          guard live.value["generation"] != nil else { return }
+          try live.assign(["generation", "message"], message)
+        }
+        return nil
+      }
+    } catch {
+      if runtime.signal.reason == nil { runtime.report("a partial answer was not kept: \(error)") }
+    }
+  }
+
+  // MARK: Consequences
+
+  private func classify(_ answer: AnswerBuilder, _ context: ContextView) async throws {
+    switch answer.end {
+    case .finished(.toolUse) where !answer.calls.isEmpty:
+      try await ToolRound.start(runtime, answer.message(.toolUse), context)
+    case .finished(let reason) where reason == .stop || reason == .length || reason == .toolUse:
+      try await complete(answer.message(reason))
+    case .finished(let reason):
+      let text = "the answer ended with \(reason.rawValue)"
+      try await fail(answer.message(reason, errorMessage: text), ProviderFailure(.stop, text))
+    case .failed(let failure):
+      let message = answer.message(.error, errorMessage: failure.message)
+      if failure.action == .retry, try await retry(message, failure) { return }
+      try await fail(message, failure)
+    case nil:
+      throw PerdureError(.invalidInput, "the answer has no end")
+    }
+  }
+
+  private func complete(_ message: JSON) async throws {
+    try await runtime.commit { tx, record in
+      let entry = try await tx.appendAnswer(message, to: conversation)
+      try await tx.endRun(of: record.id, conversation) { submission in
+        guard let placed = submission.entry else { return submission.state }
+        return .done(entry: placed, answer: entry.id)
+      }
+      return .terminal(.completed(result: ["entryId": entry.id.json]))
+    }
+  }
+
+  /// Plans another attempt; returns whether there is one.
+  private func retry(_ message: JSON, _ failure: ProviderFailure) async throws -> Bool {
+    let settings = runtime.settings.retry
+    guard settings.isEnabled, attempt <= Int64(settings.maxRetries) else { return false }
+    let backOff = RetryDelay.milliseconds(attempt: attempt, settings)
+    let delay = max(backOff, failure.retryAfterMs ?? 0)
+    // A provider that asks for more is not waited for by a process that somebody watches.
+    guard delay <= settings.maxAgentDelayMs else { return false }
+    try await runtime.commit { tx, _ in
+      let until = tx.now + delay
+      try await tx.appendAnswer(message, to: conversation)
+      try await tx.edit(.live, conversation) { live in
+        try live.set(
+          ["generation"],
+          [
+            "attempt": .int(attempt),
+            "retry": ["at": .int(until), "error": .string(failure.message)],
+          ])
+      }
+      return .sleeping(
+        checkpoint: ["phase": "retry", "attempt": .int(attempt), "until": .int(until)],
+        until: until)
+    }
+    return true
+  }
+
+  private func fail(_ message: JSON, _ failure: ProviderFailure) async throws {
+    try await runtime.commit { tx, record in
+      try await tx.appendAnswer(message, to: conversation)
+      try await GenerationTask.noteFailure(
+        failure.action.rawValue, failure.message, failure.retryAfterMs, tx, record)
+      try await tx.endRun(
+        of: record.id, conversation, reason: "model_error", detail: failure.message)
+      return .terminal(
+        .failed(message: failure.message, detail: ["reason": "model_error"]))
+    }
+  }
+}
+
+/// An answer that the reader extends and the throttle looks at.
+private final class SharedAnswer: Sendable {
+  let answer: Mutex<AnswerBuilder>
+
+  init(answer: consuming Mutex<AnswerBuilder>) { self.answer = answer }
+}
+
+/// How long to wait before another attempt.
+enum RetryDelay {
+  /// Doubles from the base with each attempt, up to the greatest delay.
+  static func milliseconds(attempt: Int64, _ settings: Settings.Retry) -> Int64 {
+    let doublings = min(max(attempt - 1, 0), 40)
+    let (delay, overflow) = settings.baseDelayMs.multipliedReportingOverflow(by: 1 << doublings)
+    return overflow ? settings.maxAgentDelayMs : min(delay, settings.maxAgentDelayMs)
+  }
+}

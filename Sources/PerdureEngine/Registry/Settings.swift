@@ -1,0 +1,42 @@
+package import PerdureValue
+
+/// Choices that are read whenever something is decided, and never stored.
+package struct Settings: Sendable, Equatable {
+  /// When a failed request is sent again.
+  package struct Retry: Sendable, Equatable {
+    package var isEnabled = true
+    package var maxRetries = 3
+    package var baseDelayMs: Int64 = 2_000
+    package var maxAgentDelayMs: Int64 = 60_000
+    package init() {}
+  }
+
+  package var retry = Retry()
+  /// How often a growing answer is committed, in milliseconds.
+  package var partialIntervalMs: Int64 = 100
+  /// How often the output of a running tool is committed, in milliseconds.
+  package var outputIntervalMs: Int64 = 100
+  /// Whether the calls of one answer run one after another.
+  package var runsToolsSequentially = false
+  /// After how many crashes in a row a task is parked; at least 1.
+  package var restartLimit: Int64 = 5
+  /// Handed to the provider with each request.
+  package var stream = JSONObject()
+
+  package init() {}
+
+  /// The settings as plugins and applications see them.
+  package var json: JSON {
+    [
+      "retry": [
+        "enabled": .bool(retry.isEnabled), "maxRetries": .int(retry.maxRetries),
+        "baseDelayMs": .int(retry.baseDelayMs), "maxAgentDelayMs": .int(retry.maxAgentDelayMs),
+      ],
+      "progress": [
+        "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
+      ],
+      "toolExecution": .string(runsToolsSequentially ? "sequential" : "parallel"),
+      "restartLimit": .int(restartLimit), "stream": .object(stream),
+    ]
+  }
+}

@@ -1,0 +1,82 @@
+import PerdureModel
+import Synchronization
+
+/// The one place at a time from which a Session is changed: a first-in, first-out lock.
+///
+/// It is no actor, because an actor lets other work in at every `await`, and a commit must keep
+/// the line from its closure to the end of its adoption.
+package final class CommitLine: Sendable {
+  // Tasks started while the line is held inherit the marker, so the marker itself says whether
+  // its holder still holds the line.
+  private final class Holder: Sendable {
+    let isActive = Atomic(true)
+  }
+
+  private struct State {
+    var isHeld = false
+    var waiting: [CheckedContinuation<Void, Never>] = []
+    var firstWaiting = 0
+  }
+
+  @TaskLocal private static var holders: [ObjectIdentifier: Holder] = [:]
+
+  private let state = Mutex(State())
+
+  package init() {}
+
+  /// Runs `body` while nobody else holds the line and returns what it returns.
+  ///
+  /// Throws `nestedCommit` if the calling task holds the line already: waiting would never end.
+  package func hold<Result>(_ body: () async throws -> Result) async throws -> Result {
+    if let holder = Self.holders[ObjectIdentifier(self)],
+      holder.isActive.load(ordering: .acquiring)
+    {
+      throw PerdureError(
+        .nestedCommit, "a commit was begun inside another commit of the same session",
+        hint: "use the transaction that the closure was given")
+    }
+    await acquire()
+    let holder = Holder()
+    defer {
+      holder.isActive.store(false, ordering: .releasing)
+      release()
+    }
+    return try await Self.$holders.withValue([ObjectIdentifier(self): holder]) {
+      try await body()
+    }
+  }
+
+  private func acquire() async {
+    await withCheckedContinuation { continuation in
+      let mayGo = state.withLock { state in
+        if state.isHeld {
+          state.waiting.append(continuation)
+          return false
+        }
+        state.isHeld = true
+        return true
+      }
+      if mayGo { continuation.resume() }
+    }
+  }
+
+  private func release() {
+    let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      guard state.firstWaiting < state.waiting.count else {
+        state.isHeld = false
+        state.waiting.removeAll(keepingCapacity: true)
+        state.firstWaiting = 0
+        return nil
+      }
+      let next = state.waiting[state.firstWaiting]
+      state.firstWaiting += 1
+      // The consumed front is dropped now and then, so that the queue stays as long as the wait.
+      if state.firstWaiting > 64, state.firstWaiting * 2 > state.waiting.count {
+        state.waiting.removeFirst(state.firstWaiting)
+        state.firstWaiting = 0
+      }
+      return next
+    }
+    next?.resume()
+  }
+}

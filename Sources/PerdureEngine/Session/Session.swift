@@ -1,0 +1,288 @@
+package import PerdureModel
+package import PerdureValue
+import Synchronization
+
+/// One open store: the line on which it changes, its documents, and what it publishes.
+package final class Session: Sendable {
+  /// Sees each commit as soon as it is staged, on the line; only enqueues.
+  package typealias InsideObserver = @Sendable (Publication) -> Void
+
+  private struct State {
+    var liveTasks: [TaskID: TaskRecord] = [:]
+    /// The documents that each unflushed commit changed.
+    var changedDocuments: [(sequence: Int64, addresses: [DocumentAddress])] = []
+    var insideObservers: [InsideObserver] = []
+    var isFlushArmed = false
+    var isClosing = false
+    var closers: [@Sendable (PerdureError?) -> Void] = []
+  }
+
+  package let line = CommitLine()
+  package let store: StagedStore
+  package let clock: any HostClock
+  package let publications: PublicationQueue
+  let documents = DocumentCache()
+  let waits = WaitList()
+  /// Ids from here on were minted by this session.
+  let firstOwnId: Int64
+  private let state = Mutex(State())
+  private let report: @Sendable (Report) -> Void
+
+  // How long an observer may have to wait for a commit that nobody needs on disk.
+  static let observerDelayNanoseconds: Int64 = 10_000_000
+  static let backlogBytes = 1 << 20
+
+  private init(
+    store: StagedStore, clock: any HostClock, report: @escaping @Sendable (Report) -> Void
+  ) {
+    self.store = store
+    self.clock = clock
+    self.report = report
+    firstOwnId = store.state.withLock { $0.counters.nextId }
+    publications = PublicationQueue { [waits] in waits.release($0) }
+  }
+
+  /// Opens a session over an open storage, which it then owns.
+  package static func open(
+    _ storage: any Storage, clock: any HostClock,
+    report: @escaping @Sendable (Report) -> Void = { _ in }
+  ) async throws -> Session {
+    let cell = SessionCell()
+    let store = try await StagedStore.open(
+      storage, clock: clock, onFlush: { sequence in cell.session?.flushed(through: sequence) },
+      onFailure: { error in cell.session?.failed(error) })
+    let session = Session(store: store, clock: clock, report: report)
+    cell.session = session
+    try await session.loadLiveTasks()
+    return session
+  }
+
+  private func loadLiveTasks() async throws {
+    for status in TaskState.Status.allCases where status != .terminal {
+      var cursor: Cursor?
+      repeat {
+        let page = try await store.scanTasks(
+          TaskQuery(status: status), PageRequest(limit: 256, cursor: cursor))
+        state.withLock { state in
+          for record in page.items { state.liveTasks[record.id] = record }
+        }
+        cursor = page.next
+      } while cursor != nil
+    }
+  }
+
+  /// Adds an observer of staged commits.
+  package func observe(_ observer: @escaping InsideObserver) {
+    state.withLock { $0.insideObservers.append(observer) }
+  }
+
+  /// Runs `body` at the end of the session: with `nil` when it is closed, with the error when it
+  /// failed.
+  package func onEnd(_ body: @escaping @Sendable (PerdureError?) -> Void) {
+    state.withLock { $0.closers.append(body) }
+  }
+
+  /// All tasks that are not terminal, as staged.
+  package var liveTasks: [TaskID: TaskRecord] { state.withLock { $0.liveTasks } }
+
+  /// Returns a task that is not terminal, as staged.
+  package func liveTask(_ id: TaskID) -> TaskRecord? { state.withLock { $0.liveTasks[id] } }
+
+  /// Returns a task as staged, or `nil`.
+  package func task(_ id: TaskID) async throws -> TaskRecord? {
+    if let live = liveTask(id) { return live }
+    return try await store.task(id)
+  }
+
+  // MARK: Commits
+
+  /// Runs `body` on the line and stages what it wrote; returns its result and what was published,
+  /// which is nothing if nothing was written.
+  ///
+  /// The commit is not on disk yet when this returns: it is for the inside of the engine.
+  @discardableResult
+  package func stage<Result>(
+    conversation: ConversationID? = nil, task: TaskID? = nil,
+    _ body: (Transaction) async throws -> Result
+  ) async throws -> (result: Result, publication: Publication?) {
+    try await line.hold {
+      try admit()
+      let transaction = Transaction(
+        session: self, conversationId: conversation, taskId: task, now: clock.now())
+      let result = try await body(transaction)
+      return (result, try await adopt(transaction))
+    }
+  }
+
+  /// Runs `body` as `stage` does and returns when the commit is on disk.
+  package func commit<Result>(
+    conversation: ConversationID? = nil, task: TaskID? = nil,
+    _ body: (Transaction) async throws -> Result
+  ) async throws -> Result {
+    let (result, publication) = try await stage(conversation: conversation, task: task, body)
+    if let publication { try await store.flush(through: publication.sequence) }
+    return result
+  }
+
+  /// Returns when everything staged so far is on disk: before an effect, and before anybody
+  /// outside is told.
+  package func barrier() async throws { try await store.flush() }
+
+  private func admit() throws {
+    if state.withLock({ $0.isClosing }) {
+      throw PerdureError(.closed, "the session is closed")
+    }
+  }
+
+  private func adopt(_ transaction: Transaction) async throws -> Publication? {
+    let changes = try transaction.seal()
+    let tables = try transaction.tableWrites()
+    let retirements = try await transaction.retireTaskDocuments()
+    let writes = tables + changes.map { $0.write } + retirements
+    guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
+    let (sequence, _) = try await store.stage(
+      writes, extras: transaction.extras, facts: transaction.facts)
+    var publication = Publication(sequence: sequence, changes: [], at: transaction.now)
+    for write in tables {
+      switch write {
+      case .conversation(let record): publication.changes.append(.conversation(record))
+      case .entry(let record): publication.changes.append(.entry(record))
+      case .task(let record): publication.changes.append(.task(record))
+      case .submission(let record): publication.changes.append(.submission(record))
+      default: break
+      }
+    }
+    for change in changes {
+      var revision = change.revision
+      if case .createDocument = change.write { revision.record.createdAt = sequence }
+      documents.stage(change.address, revision, at: sequence)
+      publication.changes.append(
+        .document(
+          revision.record, version: revision.version, value: revision.value,
+          operations: change.operations))
+    }
+    publish(publication, changes.map { $0.address })
+    return publication
+  }
+
+  private func publish(_ publication: Publication, _ addresses: [DocumentAddress]) {
+    let observers = state.withLock { state in
+      for case .task(let record) in publication.changes {
+        state.liveTasks[record.id] = record.isLive ? record : nil
+      }
+      if !addresses.isEmpty { state.changedDocuments.append((publication.sequence, addresses)) }
+      return state.insideObservers
+    }
+    publications.stage(publication)
+    for observer in observers { observer(publication) }
+    if waits.wants(publication) || store.stagedBytes > Self.backlogBytes {
+      Task.detached { [store] in try? await store.flush() }
+    } else if publications.hasSubscribers {
+      armFlush()
+    }
+  }
+
+  private func armFlush() {
+    let isFirst = state.withLock { state in
+      defer { state.isFlushArmed = true }
+      return !state.isFlushArmed
+    }
+    guard isFirst else { return }
+    Task.detached { [self] in
+      await clock.sleep(nanoseconds: Self.observerDelayNanoseconds)
+      state.withLock { $0.isFlushArmed = false }
+      try? await store.flush()
+    }
+  }
+
+  private func flushed(through sequence: Int64) {
+    let addresses = state.withLock { state in
+      let count = state.changedDocuments.prefix { $0.sequence <= sequence }.count
+      defer { state.changedDocuments.removeFirst(count) }
+      return Set(state.changedDocuments.prefix(count).flatMap { $0.addresses })
+    }
+    documents.flushed(through: sequence, addresses)
+    publications.release(through: sequence)
+  }
+
+  // MARK: Documents
+
+  /// Returns the newest staged revision of a built-in document, or `nil` if there is none.
+  func revision(
+    _ definition: DocumentDefinition, _ conversation: ConversationID
+  ) async throws -> DocumentCache.Revision? {
+    let address = definition.address(in: conversation)
+    if let entry = documents.entry(address) { return entry.newest }
+    let loaded = try await load(address, definition)
+    documents.load(address, loaded)
+    return documents.entry(address).map { $0.newest } ?? loaded
+  }
+
+  private func load(
+    _ address: DocumentAddress, _ definition: DocumentDefinition
+  ) async throws -> DocumentCache.Revision? {
+    guard let record = try await store.findDocument(address, at: nil),
+      let stored = try await store.document(record.id, at: nil)
+    else { return nil }
+    guard stored.version == definition.version else {
+      throw PerdureError(
+        .unsupportedFeature,
+        "document \(definition.kind) has version \(stored.version), this program knows"
+          + " \(definition.version)", hint: "use the program that wrote the store")
+    }
+    guard record.history == definition.history, record.fork == definition.fork else {
+      throw PerdureError(
+        .documentMismatch, "document \(definition.kind) was stored with another history or fork")
+    }
+    return DocumentCache.Revision(
+      record: stored.record, version: stored.version, value: stored.value,
+      deltasSinceBase: stored.deltasSinceBase)
+  }
+
+  /// Returns the flushed value of a built-in document, or its initial value.
+  package func snapshot(
+    _ definition: DocumentDefinition, _ conversation: ConversationID
+  ) async throws -> JSON {
+    let address = definition.address(in: conversation)
+    if documents.entry(address) == nil {
+      _ = try await line.hold { try await revision(definition, conversation) }
+    }
+    return documents.entry(address)?.flushed?.value ?? definition.initial()
+  }
+
+  // MARK: End
+
+  private func failed(_ error: PerdureError) {
+    report(Report(type: "session_failed", message: error.description))
+    end(StagedStore.failed(error))
+  }
+
+  private func end(_ error: PerdureError?) {
+    let closers = state.withLock { state in
+      defer { state.closers = [] }
+      state.isClosing = true
+      return state.closers
+    }
+    publications.close()
+    waits.close(error)
+    for closer in closers { closer(error) }
+  }
+
+  /// Refuses new work at once, lets admitted commits settle, flushes and releases the store.
+  package func close() async throws {
+    // Whatever is staged may still be published; then nobody is told any more.
+    defer { end(nil) }
+    try await line.hold { state.withLock { $0.isClosing = true } }
+    try await store.close()
+  }
+}
+
+/// Lets the staging layer, which exists before its session, call the session.
+private final class SessionCell: Sendable {
+  private let state = Mutex<Session?>(nil)
+
+  var session: Session? {
+    get { state.withLock { $0 } }
+    set { state.withLock { $0 = newValue } }
+  }
+}

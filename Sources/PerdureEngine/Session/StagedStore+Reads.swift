@@ -1,0 +1,220 @@
+package import PerdureModel
+package import PerdureValue
+import Synchronization
+
+/// Reads see staged commits. What the overlay cannot answer exactly is flushed first.
+extension StagedStore: StorageReads {
+  private func overlay<Result: Sendable>(
+    _ body: (borrowing Overlay) throws -> Result
+  ) throws -> Result {
+    try state.withLock { state in
+      try Self.check(state)
+      return try body(state.overlay)
+    }
+  }
+
+  /// Runs a read of the storage; an error that is not the request's own fault is final.
+  private func read<Result>(_ body: () async throws -> Result) async throws -> Result {
+    do {
+      return try await body()
+    } catch let error as PerdureError where error.code == .invalidRequest {
+      throw error
+    } catch {
+      throw fail(error)
+    }
+  }
+
+  package func conversation(_ id: ConversationID) async throws -> ConversationRecord? {
+    if let staged = try overlay({ $0.conversations[id]?.record }) { return staged }
+    return try await read { try await storage.conversation(id) }
+  }
+
+  package func scanConversations(
+    _ query: ConversationQuery, _ page: PageRequest
+  ) async throws -> Page<ConversationRecord> {
+    if try overlay({ !$0.conversations.isEmpty }) { try await flush() }
+    return try await read { try await storage.scanConversations(query, page) }
+  }
+
+  package func entry(_ id: EntryID) async throws -> EntryLookup? {
+    let staged = try overlay { overlay in
+      overlay.entries[id].map { EntryLookup(entry: $0.record, commitSequence: $0.sequence) }
+    }
+    if let staged { return staged }
+    return try await read { try await storage.entry(id) }
+  }
+
+  package func entry(
+    _ id: EntryID, visibleIn conversationId: ConversationID
+  ) async throws -> EntryLookup? {
+    let staged = try overlay { overlay -> EntryLookup? in
+      guard let staged = overlay.entries[id], staged.record.conversationId == conversationId else {
+        return nil
+      }
+      return EntryLookup(entry: staged.record, commitSequence: staged.sequence)
+    }
+    if let staged { return staged }
+    if try overlay({ !$0.entries.isEmpty || $0.conversations[conversationId] != nil }) {
+      try await flush()
+    }
+    return try await read { try await storage.entry(id, visibleIn: conversationId) }
+  }
+
+  package func latestHeadMarker(
+    _ conversationId: ConversationID, atOrBefore: EntryID?
+  ) async throws -> EntryRecord? {
+    if try overlay({ overlay in
+      overlay.conversations[conversationId] != nil
+        || overlay.entries.values.contains { $0.record.head != nil }
+    }) {
+      try await flush()
+    }
+    return try await read {
+      try await storage.latestHeadMarker(conversationId, atOrBefore: atOrBefore)
+    }
+  }
+
+  package func scanEntries(
+    _ query: EntryQuery, _ page: PageRequest
+  ) async throws -> Page<EntryRecord> {
+    let staged = try overlay { overlay in
+      overlay.entries.values.map { $0.record }
+    }
+    guard !staged.isEmpty else {
+      if try overlay({ $0.conversations[query.conversationId] != nil }) { try await flush() }
+      return try await read { try await storage.scanEntries(query, page) }
+    }
+    let record = try await conversation(query.conversationId)
+    // Ancestors' caps decide what a fork sees, and a new conversation is not in storage yet.
+    let isStaged = try overlay { $0.conversations[query.conversationId] != nil }
+    if record == nil || record?.parent != nil || isStaged {
+      try await flush()
+      return try await read { try await storage.scanEntries(query, page) }
+    }
+    let (order, after) = try page.start(default: .descending)
+    let stored = try await read { try await storage.scanEntries(query, page) }
+    let matching = staged.filter { entry in
+      entry.conversationId == query.conversationId
+        && (query.minEntry.map { $0 <= entry.id } ?? true)
+        && (query.maxEntry.map { entry.id <= $0 } ?? true)
+        && (after.map { order == .ascending ? entry.id.value > $0 : entry.id.value < $0 } ?? true)
+    }
+    return Self.merge(stored, matching, order, limit: page.limit) { $0.id.value }
+  }
+
+  /// Joins a page of storage with staged records; a record that is in both is taken once.
+  static func merge<Record: Sendable>(
+    _ stored: Page<Record>, _ staged: [Record], _ order: ScanOrder, limit: Int,
+    id: (Record) -> Int64
+  ) -> Page<Record> {
+    let stagedIds = Set(staged.map(id))
+    var items = stored.items.filter { !stagedIds.contains(id($0)) } + staged
+    items.sort { order == .ascending ? id($0) < id($1) : id($0) > id($1) }
+    // Storage did not say what lies behind its page, so nothing behind its end may be shown yet.
+    if stored.next != nil, let last = stored.items.last.map(id) {
+      items.removeAll { order == .ascending ? id($0) > last : id($0) < last }
+    }
+    let hasMore = stored.next != nil || items.count > limit
+    items = Array(items.prefix(limit))
+    let next = hasMore ? items.last.map { Cursor(after: id($0), order: order) } : nil
+    return Page(items: items, next: next)
+  }
+
+  package func task(_ id: TaskID) async throws -> TaskRecord? {
+    if let staged = try overlay({ $0.tasks[id]?.record }) { return staged }
+    return try await read { try await storage.task(id) }
+  }
+
+  package func scanTasks(_ query: TaskQuery, _ page: PageRequest) async throws -> Page<TaskRecord> {
+    if try overlay({ !$0.tasks.isEmpty }) { try await flush() }
+    return try await read { try await storage.scanTasks(query, page) }
+  }
+
+  package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    if let staged = try overlay({ $0.submissions[id]?.record }) { return staged }
+    return try await read { try await storage.submission(id) }
+  }
+
+  package func submission(
+    requestId: JSONString, in conversationId: ConversationID
+  ) async throws -> SubmissionRecord? {
+    let staged = try overlay { overlay in
+      overlay.submissions.values.first {
+        $0.record.requestId == requestId && $0.record.conversationId == conversationId
+      }?.record
+    }
+    if let staged { return staged }
+    return try await read { try await storage.submission(requestId: requestId, in: conversationId) }
+  }
+
+  package func scanSubmissions(
+    _ query: SubmissionQuery, _ page: PageRequest
+  ) async throws -> Page<SubmissionRecord> {
+    if try overlay({ !$0.submissions.isEmpty }) { try await flush() }
+    return try await read { try await storage.scanSubmissions(query, page) }
+  }
+
+  package func findDocument(
+    _ address: DocumentAddress, at sequence: Int64?
+  ) async throws -> DocumentRecord? {
+    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } })
+    {
+      try await flush()
+    }
+    return try await read { try await storage.findDocument(address, at: sequence) }
+  }
+
+  package func document(_ id: DocumentID, at sequence: Int64?) async throws -> StoredDocument? {
+    if try overlay({ $0.documents[id] != nil }) { try await flush() }
+    return try await read { try await storage.document(id, at: sequence) }
+  }
+
+  package func scanDocuments(
+    _ query: DocumentQuery, _ page: PageRequest
+  ) async throws -> Page<DocumentRecord> {
+    if try overlay({ !$0.documents.isEmpty }) { try await flush() }
+    return try await read { try await storage.scanDocuments(query, page) }
+  }
+
+  package func extra(scope: String, id: Int64) async throws -> JSON? {
+    try await flush()
+    return try await read { try await storage.extra(scope: scope, id: id) }
+  }
+
+  /// Finds out what must be known to judge a batch whose author does not know it.
+  package func facts(for needs: BatchNeeds) async throws -> BatchFacts {
+    var facts = BatchFacts()
+    for id in needs.ids { facts.types[id] = try await recordType(of: id) }
+    for id in needs.documents {
+      guard let record = try await documentRecord(id) else { continue }
+      let version = try await document(id, at: nil)?.version
+      facts.documents[id] = DocumentHead(record: record, version: version)
+    }
+    for address in needs.addresses {
+      facts.current[address] = try await findDocument(address, at: nil)?.id
+    }
+    for source in needs.sources {
+      do {
+        facts.sources[source] = try await document(source.id, at: source.at)
+      } catch let error as PerdureError where error.code == .invalidRequest {
+        continue
+      }
+    }
+    return facts
+  }
+
+  private func recordType(of id: Int64) async throws -> RecordType? {
+    if let id = ConversationID(id), try await conversation(id) != nil { return .conversation }
+    if let id = EntryID(id), try await entry(id) != nil { return .entry }
+    if let id = TaskID(id), try await task(id) != nil { return .task }
+    if let id = SubmissionID(id), try await submission(id) != nil { return .submission }
+    if let id = DocumentID(id), try await documentRecord(id) != nil { return .document }
+    return nil
+  }
+
+  /// Returns the record of a document that is alive; retired ones cannot be reached any more.
+  private func documentRecord(_ id: DocumentID) async throws -> DocumentRecord? {
+    if let staged = try overlay({ $0.documents[id]?.record }) { return staged }
+    return try await document(id, at: nil)?.record
+  }
+}

@@ -1,0 +1,108 @@
+import PerdureModel
+import PerdureValue
+
+/// What becomes of a call: its result for the model and the outcome of its task.
+struct Settlement {
+  /// The outcome without its result; absent for a call that completed.
+  var outcome: TaskOutcome?
+  /// Why there is no result of the tool itself.
+  var failure: ToolDiagnostic?
+  /// Whether output and details are those that the slot shows, as after a crash.
+  var fromSlot = false
+
+  private var content: [JSON] = []
+  private var diagnostics: [ToolDiagnostic] = []
+  private var isError = false
+  private var details: JSON?
+  private(set) var usage: Usage?
+  private var durationMs: Int64?
+
+  init(outcome: TaskOutcome?, failure: ToolDiagnostic, fromSlot: Bool = false) {
+    self.outcome = outcome
+    self.failure = failure
+    self.fromSlot = fromSlot
+  }
+
+  init(
+    _ end: ToolExecution.End,
+    _ reported: RunningCall.Reported,
+    _ tool: Tool,
+    _ durationMs: Int64
+  ) {
+    self.durationMs = durationMs
+    diagnostics = reported.diagnostics
+    details = reported.details
+    switch end {
+    case .returned(let result): take(result, reported, tool)
+    case .threw(let message):
+      keep(reported.retained)
+      failure = ToolDiagnostic(.error, message, code: "tool_error")
+      outcome = .failed(message: message)
+    case .abandoned:
+      keep(reported.retained)
+      let text = "the call did not end in time and was given up; it may still be running"
+      failure = ToolDiagnostic(.error, text, code: "interrupted")
+      outcome = .failed(message: text)
+    }
+  }
+
+  private mutating func take(
+    _ result: ToolResult,
+    _ reported: RunningCall.Reported,
+    _ tool: Tool
+  ) {
+    isError = result.isError
+    usage = result.usage
+    details = result.details ?? details
+    diagnostics += result.diagnostics
+    if result.control?.isEmpty == false {
+      diagnostics.append(
+        ToolDiagnostic(.warn, "this host does not act on the control part of results yet"))
+    }
+    guard let output = result.output else { return keep(reported.retained) }
+    let bounded = OutputWindow.bound(output, limits: tool.outputLimits)
+    content = bounded.content
+    if bounded.truncated { noteTruncation(bounded.droppedBytes, bounded.droppedLines) }
+  }
+
+  private mutating func keep(_ retained: OutputWindow.Retained) {
+    if !retained.text.isEmpty { content = [["type": "text", "text": .string(retained.text)]] }
+    if retained.truncated { noteTruncation(retained.droppedBytes, retained.droppedLines) }
+  }
+
+  private mutating func noteTruncation(_ bytes: Int, _ lines: Int) {
+    diagnostics.append(
+      ToolDiagnostic(
+        .warn, "the output was truncated: \(bytes) bytes, \(lines) lines left out",
+        code: "truncated"))
+  }
+
+  /// The entry that holds the result.
+  func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
+    var content = content
+    var details = details
+    var diagnostics = diagnostics
+    if fromSlot {
+      if let output = slot?["output"], output.string?.isEmpty == false {
+        content = [["type": "text", "text": output]]
+      }
+      details = slot?["details"]
+      diagnostics = (slot?["diagnostics"]?.array ?? []).compactMap { ToolDiagnostic(json: $0) }
+    }
+    if let failure { diagnostics.append(failure) }
+    return ToolResultEntry.draft(
+      call, content: content, diagnostics: diagnostics, isError: isError || failure != nil,
+      details: details, usage: usage, durationMs: durationMs, at: now)
+  }
+
+  /// The outcome of the task whose result lies in `entry`.
+  func outcome(_ entry: EntryID) -> TaskOutcome {
+    let result: JSON = ["kind": "model", "entryId": entry.json]
+    return switch outcome {
+    case .failed(let message, let detail, _):
+      .failed(message: message, detail: detail, result: result)
+    case .aborted(let reason, _): .aborted(reason: reason, result: result)
+    default: .completed(result: result)
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import PerdureModel
+import PerdureValue
+
+/// One call as the assistant message holds it.
+struct RequestedCall: Sendable {
+  var id: JSONString
+  var name: JSONString
+  var arguments: JSON
+}
+
+/// The calls of one answer: from the assistant entry to the next generation.
+enum ToolRound {
+  /// The calls in an assistant entry, in order.
+  static func calls(of entry: EntryRecord?) -> [RequestedCall] {
+    calls(ofMessage: entry?.model?.first)
+  }
+
+  private static func calls(ofMessage message: JSON?) -> [RequestedCall] {
+    (message?["content"]?.array ?? []).compactMap { item in
+      guard item["type"] == "toolCall", let id = item["id"]?.string,
+        let name = item["name"]?.string
+      else { return nil }
+      return RequestedCall(id: id, name: name, arguments: item["arguments"] ?? [:])
+    }
+  }
+
+  /// Commits the answer, a slot for each call and the tasks that may start now.
+  static func start(
+    _ runtime: TaskRuntime,
+    _ message: JSON,
+    _ context: ContextView
+  ) async throws {
+    let offered = Set(PromptState(replaying: context.messages).toolNames)
+    let agent = try await runtime.agent()
+    let calls = calls(ofMessage: message).map { (call: $0, isOffered: offered.contains($0.name)) }
+    let isSequential =
+      runtime.settings.runsToolsSequentially
+      || calls.contains { entry in
+        entry.isOffered && agent.tool(entry.call.name)?.tool.executionMode == .sequential
+      }
+    try await runtime.commit { tx, record in
+      let conversation = record.conversationId
+      let assistant = try await tx.appendAnswer(message, to: conversation)
+      var slots: [JSON] = []
+      var started: [TaskID] = []
+      var pending: [JSON] = []
+      for (call, isOffered) in calls {
+        var slot: JSONObject = ["callId": .string(call.id), "name": .string(call.name)]
+        if !isOffered {
+          let result = ToolResultEntry.failure(
+            call, "tool_unavailable", "the tool '\(call.name.string)' was not offered", at: tx.now)
+          slot["status"] = "done"
+          slot["entry"] = try await tx.append(result, to: conversation).id.json
+        } else {
+          slot["status"] = "pending"
+          if isSequential, !started.isEmpty {
+            pending.append(.string(call.id))
+          } else {
+            let task = try await createTask(tx, record, assistant.id, call.id)
+            started.append(task)
+            slot["taskId"] = task.json
+          }
+        }
+        slots.append(.object(slot))
+      }
+      try await tx.edit(.live, conversation) { live in
+        if live.value["generation"] != nil { try live.delete(["generation"]) }
+        try live.set(["tools"], .array(slots))
+      }
+      return waiting(on: started, all: started, assistant.id, pending)
+    }
+  }
+
+  private static func createTask(
+    _ tx: Transaction,
+    _ record: TaskRecord,
+    _ assistant: EntryID,
+    _ call: JSONString
+  ) async throws -> TaskID {
+    try await tx.createTask(
+      ToolTask.definition,
+      input: ["kind": "model", "assistant": assistant.json, "callId": .string(call)],
+      owner: record.id, conversation: record.conversationId
+    ).id
+  }
+
+  private static func waiting(
+    on: [TaskID],
+    all: [TaskID],
+    _ assistant: EntryID,
+    _ pending: [JSON]
+  ) -> TaskState {
+    let checkpoint: JSON = [
+      "phase": "tools", "assistant": assistant.json, "tools": .array(all.map { $0.json }),
+      "pending": .array(pending),
+    ]
+    return .waiting(checkpoint: checkpoint, on: on, policy: .allSettled)
+  }
+
+  /// The phase `tools`: starts the next call of a sequential round, or ends the round.
+  static func advance(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
+    let checkpoint = record.state.checkpoint
+    guard let assistant = EntryID(checkpoint?["assistant"]) else {
+      throw PerdureError(.storeCorrupt, "task \(record.id) has no assistant entry")
+    }
+    let tools = (checkpoint?["tools"]?.array ?? []).compactMap { TaskID($0) }
+    let pending = checkpoint?["pending"]?.array ?? []
+    if let next = pending.first?.string {
+      try await runtime.commit { tx, record in
+        let task = try await createTask(tx, record, assistant, next)
+        try await tx.edit(.live, record.conversationId) { live in
+          let slots = live.value["tools"]?.array ?? []
+          guard let position = slots.firstIndex(where: { $0["callId"]?.string == next }) else {
+            return
+          }
+          try live.set(["tools", .index(position), "taskId"], task.json)
+        }
+        return waiting(on: [task], all: tools + [task], assistant, Array(pending.dropFirst()))
+      }
+    } else {
+      try await finish(runtime, assistant)
+    }
+  }
+
+  private static func finish(_ runtime: TaskRuntime, _ assistant: EntryID) async throws {
+    try await runtime.commit { tx, record in
+      let conversation = record.conversationId
+      let inputs = try await tx.inputs(of: record.id, conversation)
+      try await tx.edit(.live, conversation) { live in
+        if live.value["tools"] != nil { try live.delete(["tools"]) }
+      }
+      // The run goes on with the next generation, which settles the inputs.
+      try await tx.startRun(conversation, inputs: inputs, definition: GenerationTask.definition)
+      return .terminal(.completed(result: ["entryId": assistant.json]))
+    }
+  }
+}
+
+/// The entry in which the result of a call is stored.
+enum ToolResultEntry {
+  static func draft(
+    _ call: RequestedCall,
+    content: [JSON],
+    diagnostics: [ToolDiagnostic],
+    isError: Bool,
+    details: JSON?,
+    usage: Usage?,
+    durationMs: Int64?,
+    at now: Int64
+  ) -> EntryDraft {
+    var content = content
+    if !diagnostics.isEmpty {
+      let lines = diagnostics.map { "[\($0.severity.rawValue)] \($0.message)" }
+      let text = (["<harness>"] + lines + ["</harness>"]).joined(separator: "\n")
+      content.append(["type": "text", "text": .string(text)])
+    }
+    var message: JSONObject = [
+      "role": "toolResult", "toolCallId": .string(call.id), "toolName": .string(call.name),
+      "content": .array(content), "isError": .bool(isError),
+    ]
+    if let details { message["details"] = details }
+    if let usage { message["usage"] = usage.json }
+    if let durationMs { message["durationMs"] = .int(durationMs) }
+    message["timestamp"] = .int(now)
+    return EntryDraft(
+      kind: "pi.tool-result", model: [.object(message)],
+      data: ["diagnostics": .array(diagnostics.map { $0.json })])
+  }
+
+  /// A result that the engine writes itself.
+  static func failure(
+    _ call: RequestedCall,
+    _ code: String,
+    _ message: String,
+    at now: Int64
+  ) -> EntryDraft {
+    draft(
+      call, content: [], diagnostics: [ToolDiagnostic(.error, message, code: code)],
+      isError: true, details: nil, usage: nil, durationMs: nil, at: now)
+  }
+}

@@ -1,0 +1,94 @@
+public import PerdureModel
+import Synchronization
+
+/// A clock that stands still until a test turns it.
+public final class ManualClock: HostClock {
+  private struct State {
+    var nanoseconds: Int64
+    var sleepers: [(id: Int, until: Int64, continuation: CheckedContinuation<Void, Never>)] = []
+    var cancelled: Set<Int> = []
+    var nextId = 1
+    var observers: [CheckedContinuation<Void, Never>] = []
+  }
+
+  // A round time, so that transcripts of tests are easy to read.
+  private static let start: Int64 = 1_800_000_000_000
+
+  private let state = Mutex(State(nanoseconds: 0))
+
+  /// Makes a clock at its start.
+  public init() {}
+
+  public func now() -> Int64 { Self.start + state.withLock { $0.nanoseconds } / 1_000_000 }
+
+  public func monotonic() -> Int64 { state.withLock { $0.nanoseconds } + 1_000_000_000 }
+
+  public func sleep(nanoseconds: Int64) async {
+    let id = state.withLock { state in
+      defer { state.nextId += 1 }
+      return state.nextId
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let (mayGo, observers) = state.withLock { state in
+          let isOver = nanoseconds <= 0 || state.cancelled.remove(id) != nil
+          if !isOver {
+            let (until, overflow) = state.nanoseconds.addingReportingOverflow(nanoseconds)
+            state.sleepers.append((id, overflow ? .max : until, continuation))
+          }
+          defer { state.observers = [] }
+          return (isOver, state.observers)
+        }
+        for observer in observers { observer.resume() }
+        if mayGo { continuation.resume() }
+      }
+    } onCancel: {
+      let continuation = state.withLock { state in
+        guard let position = state.sleepers.firstIndex(where: { $0.id == id }) else {
+          state.cancelled.insert(id)
+          return nil as CheckedContinuation<Void, Never>?
+        }
+        return state.sleepers.remove(at: position).continuation
+      }
+      continuation?.resume()
+    }
+    state.withLock { _ = $0.cancelled.remove(id) }
+  }
+
+  /// Turns the clock by `duration` and wakes those whose time has come.
+  public func advance(by duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    advance(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+  }
+
+  private func advance(nanoseconds: Int64) {
+    let due = state.withLock { state in
+      state.nanoseconds += nanoseconds
+      let now = state.nanoseconds
+      defer { state.sleepers.removeAll { $0.until <= now } }
+      return state.sleepers.filter { $0.until <= now }
+    }
+    for sleeper in due.sorted(by: { $0.until < $1.until }) { sleeper.continuation.resume() }
+  }
+
+  /// Returns when somebody sleeps for at least `duration`; then the clock can be turned.
+  public func waitForSleeper(of duration: Duration = .zero) async {
+    let (seconds, attoseconds) = duration.components
+    let least = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    while true {
+      await withCheckedContinuation { continuation in
+        let found = state.withLock { state in
+          let found = state.sleepers.contains { $0.until - state.nanoseconds >= least }
+          if !found { state.observers.append(continuation) }
+          return found
+        }
+        if found { continuation.resume() }
+      }
+      if state.withLock({ state in
+        state.sleepers.contains { $0.until - state.nanoseconds >= least }
+      }) {
+        return
+      }
+    }
+  }
+}

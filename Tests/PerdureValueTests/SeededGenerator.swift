@@ -1,0 +1,29 @@
+/// A small repeatable source of randomness; the seed is printed so that a failure can be repeated.
+struct SeededGenerator: RandomNumberGenerator {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed }
+
+  /// Makes a generator with a fresh seed and says which it is.
+  init(for purpose: String) {
+    let seed = UInt64.random(in: 0...UInt64.max)
+    print("seed of \(purpose): \(seed)")
+    self.init(seed: seed)
+  }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+
+  mutating func int(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &self) }
+
+  mutating func chance(_ percent: Int) -> Bool { int(1...100) <= percent }
+
+  mutating func pick<Element>(_ elements: [Element]) -> Element {
+    elements[int(0...(elements.count - 1))]
+  }
+}
