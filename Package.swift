@@ -128,6 +128,11 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "PerdureProvidersTests",
+      dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureStorageTests",
       dependencies: [
         "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
