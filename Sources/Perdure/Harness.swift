@@ -91,8 +91,12 @@ public final class Harness: Sendable {
     for value in extensions { try registry.install(value) }
     let storage = try await storage(at: location)
     let options = Engine.Options(
-      models: models, registry: registry, settings: { settings().engine }, clock: clock,
-      report: onReport)
+      models: models,
+      registry: registry,
+      settings: { settings().engine },
+      clock: clock,
+      report: onReport
+    )
     return Harness(engine: try await Engine.open(storage, options))
   }
 
@@ -101,7 +105,9 @@ public final class Harness: Sendable {
     case .sqlite(let path): try await SQLiteStorage.open(path: path)
     case .sqliteFile(let path, let durability):
       try await SQLiteStorage.open(
-        path: path, durability: durability == .full ? .full : .normal)
+        path: path,
+        durability: durability == .full ? .full : .normal
+      )
     case .memory: MemoryStorage()
     case .custom(let storage): storage
     }

@@ -62,7 +62,9 @@ public struct StoreInvariants {
     for task in tasks where task.isLive {
       guard let owner = task.owner else { continue }
       require(
-        byId[owner]?.isLive == true, "live task \(task.id) has the ended owner \(owner)")
+        byId[owner]?.isLive == true,
+        "live task \(task.id) has the ended owner \(owner)"
+      )
     }
     for task in tasks {
       if case .waiting(_, let on, _) = task.state {
@@ -82,24 +84,28 @@ public struct StoreInvariants {
     if run != nil {
       require(
         tasks.contains { $0.id == runTask && $0.isLive },
-        "conversation \(conversation.id) has a run without a live task")
+        "conversation \(conversation.id) has a run without a live task"
+      )
     } else {
       require(
         !tasks.contains {
           $0.conversationId == conversation.id && $0.isLive && $0.kind == "pi.generation"
         },
-        "conversation \(conversation.id) has a live generation without a run")
+        "conversation \(conversation.id) has a live generation without a run"
+      )
     }
     let inputs = (run?["inputs"]?.array ?? []).compactMap { SubmissionID($0) }
     let placed = submissions.filter { $0.kind == .input && $0.status == .placed }.map(\.id)
     require(
       inputs.sorted() == placed.sorted(),
-      "conversation \(conversation.id): placed inputs \(placed) are not the run's \(inputs)")
+      "conversation \(conversation.id): placed inputs \(placed) are not the run's \(inputs)"
+    )
     let inbox = try await document("pi.inbox", conversation.id)?["items"]?.array ?? []
     let queued = submissions.filter { $0.status == .queued }.map(\.id)
     require(
       inbox.compactMap { SubmissionID($0["id"]) }.sorted() == queued.sorted(),
-      "conversation \(conversation.id): the inbox and the queued submissions differ")
+      "conversation \(conversation.id): the inbox and the queued submissions differ"
+    )
     for slot in live?["tools"]?.array ?? [] {
       guard let id = TaskID(slot["taskId"]) else { continue }
       require(tasks.contains { $0.id == id }, "a slot names the missing task \(id)")
@@ -129,19 +135,23 @@ public struct StoreInvariants {
       require(
         stored.count == expected.count
           && expected.allSatisfy { key, usage in stored[key].map { Usage(json: $0) } == usage },
-        "conversation \(conversation.id): usage of \(bucket) is not the sum of its entries")
+        "conversation \(conversation.id): usage of \(bucket) is not the sum of its entries"
+      )
     }
   }
 
   private mutating func checkAddresses(_ conversation: ConversationRecord) async throws {
     let records = try await all {
       try await reads.scanDocuments(
-        DocumentQuery(scope: .conversation(conversation.id)), $0)
+        DocumentQuery(scope: .conversation(conversation.id)),
+        $0
+      )
     }
     let addresses = records.map(\.address)
     require(
       Set(addresses).count == addresses.count,
-      "conversation \(conversation.id) has two live documents at one address")
+      "conversation \(conversation.id) has two live documents at one address"
+    )
   }
 
   private mutating func checkTranscript(
@@ -150,14 +160,16 @@ public struct StoreInvariants {
   ) {
     require(
       zip(entries, entries.dropFirst()).allSatisfy { $0.id < $1.id },
-      "conversation \(conversation.id): entry ids do not ascend")
+      "conversation \(conversation.id): entry ids do not ascend"
+    )
     var open: [JSONString: Int] = [:]
     for message in ContextView(of: entries).messages {
       switch message["role"]?.text {
       case "assistant":
         require(
           open.values.allSatisfy { $0 == 1 },
-          "conversation \(conversation.id): a call has no single result in the context")
+          "conversation \(conversation.id): a call has no single result in the context"
+        )
         open = [:]
         for item in message["content"]?.array ?? [] where item["type"] == "toolCall" {
           if let id = item["id"]?.string { open[id] = 0 }
@@ -174,7 +186,9 @@ public struct StoreInvariants {
       else { continue }
       stored[id, default: 0] += 1
       require(
-        stored[id] == 1, "conversation \(conversation.id): call \(id.string) has two results")
+        stored[id] == 1,
+        "conversation \(conversation.id): call \(id.string) has two results"
+      )
     }
   }
 }

@@ -39,7 +39,8 @@ struct Main {
         JSON.object([
           "context": .array(context), "calls": .int(storage.count),
           "groups": .array(storage.groups.map { .int($0) }),
-        ]).compactText)
+        ]).compactText
+      )
     } catch {
       print("CrashProcess: \(error)")
       exit(1)
@@ -68,15 +69,19 @@ struct Play {
         return ScriptedModel.text("the ", "answer")
       }
       return ScriptedModel.calls(
-        ("c1", "note", ["line": "one"]), ("c2", "note", ["line": "two"]))
+        ("c1", "note", ["line": "one"]),
+        ("c2", "note", ["line": "two"])
+      )
     }
   }
 
   private var tool: Tool {
     Tool(
-      name: "note", description: "Appends a line to a file.",
+      name: "note",
+      description: "Appends a line to a file.",
       parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
-      replay: replay, executionMode: walk == .A3 ? .sequential : .parallel
+      replay: replay,
+      executionMode: walk == .A3 ? .sequential : .parallel
     ) { [effects] call in
       let line = call.arguments["line"]?.text ?? ""
       try append(line, to: effects)
@@ -95,8 +100,13 @@ struct Play {
     let engine = try await Engine.open(
       storage,
       Engine.Options(
-        models: model, registry: registry, settings: { [settings] in settings },
-        clock: InstantClock(), report: { print("report: \($0.message)") }))
+        models: model,
+        registry: registry,
+        settings: { [settings] in settings },
+        clock: InstantClock(),
+        report: { print("report: \($0.message)") }
+      )
+    )
     let root = try await engine.root()
     try await engine.configure(root, ["model": ScriptedModel.reference.json])
     try await engine.resume()
@@ -106,7 +116,8 @@ struct Play {
     let violations = try await StoreInvariants.violations(of: engine.session.store)
     for violation in violations { print("violation: \(violation)") }
     let entries = try await engine.session.store.scanEntries(
-      EntryQuery(conversationId: root), PageRequest(limit: 256, order: .ascending)
+      EntryQuery(conversationId: root),
+      PageRequest(limit: 256, order: .ascending)
     ).items
     try await engine.close()
     return ContextView(of: entries).messages.map(withoutTimes)

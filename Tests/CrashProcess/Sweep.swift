@@ -25,7 +25,10 @@ struct Sweep {
         deaths += 1
         let again = play(name, 0, "before")
         report(
-          ["call": .int(call), "moment": .string(moment)], again, "\(folder)/\(name).effects")
+          ["call": .int(call), "moment": .string(moment)],
+          again,
+          "\(folder)/\(name).effects"
+        )
       }
     } while deaths > 0
   }
@@ -46,7 +49,8 @@ struct Sweep {
     line["output"] = .string(ended.output)
     line["context"] = ended.result?["context"]
     line["effects"] = .array(
-      (Self.read(effects)).split(separator: "\n").map { .string(String($0)) })
+      (Self.read(effects)).split(separator: "\n").map { .string(String($0)) }
+    )
     print(JSON.object(line).compactText)
   }
 
@@ -59,11 +63,16 @@ struct Sweep {
     unsafe posix_spawn_file_actions_init(&actions)
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
     unsafe posix_spawn_file_actions_addopen(
-      &actions, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0o644)
+      &actions,
+      1,
+      output,
+      O_WRONLY | O_CREAT | O_TRUNC,
+      0o644
+    )
     unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
     // The strings live until the child has been started.
     var pointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-    defer { for unsafe pointer in unsafe pointers { unsafe free(pointer) } }
+    defer { for unsafepointer in unsafe pointers { unsafe free(pointer) } }
     var child: pid_t = 0
     guard unsafe posix_spawn(&child, program, &actions, nil, &pointers, environ) == 0 else {
       return Ended(status: 127, signal: 0, output: "cannot start \(program)")
@@ -72,7 +81,10 @@ struct Sweep {
     while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
     let signal = status & 0x7F
     return Ended(
-      status: signal == 0 ? (status >> 8) & 0xFF : -1, signal: signal, output: Self.read(output))
+      status: signal == 0 ? (status >> 8) & 0xFF : -1,
+      signal: signal,
+      output: Self.read(output)
+    )
   }
 
   private static func read(_ path: String) -> String {

@@ -15,7 +15,9 @@ import Testing
     let folder = try TestPaths.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let (status, output) = try runProgram(
-      TestPaths.product("CrashProcess"), ["sweep", folder.path, walk, replay])
+      TestPaths.product("CrashProcess"),
+      ["sweep", folder.path, walk, replay]
+    )
     #expect(status == 0)
     let lines = try output.split(separator: "\n").map { try JSON(parsing: String($0)) }
     let expected = try #require(lines.first?["context"], "\(output.prefix(2_000))")

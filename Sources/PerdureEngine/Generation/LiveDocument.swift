@@ -12,7 +12,9 @@ extension Transaction {
     let task = try await createTask(definition, input: [:], conversation: conversation)
     try await edit(.live, conversation) { live in
       try live.assign(
-        ["run"], ["taskId": task.id.json, "inputs": .array(inputs.map { $0.json })])
+        ["run"],
+        ["taskId": task.id.json, "inputs": .array(inputs.map { $0.json })]
+      )
     }
   }
 
@@ -65,12 +67,17 @@ extension Transaction {
   @discardableResult
   func appendAnswer(_ message: JSON, to conversation: ConversationID) async throws -> EntryRecord {
     let entry = try await append(
-      EntryDraft(kind: "pi.assistant", model: [message]), to: conversation)
+      EntryDraft(kind: "pi.assistant", model: [message]),
+      to: conversation
+    )
     let provider = message["provider"]?.string?.string ?? ""
     let model = message["model"]?.string?.string ?? ""
     try await addUsage(
-      Usage(json: message["usage"] ?? [:]), "models", JSONString("\(provider)/\(model)"),
-      conversation)
+      Usage(json: message["usage"] ?? [:]),
+      "models",
+      JSONString("\(provider)/\(model)"),
+      conversation
+    )
     return entry
   }
 

@@ -30,7 +30,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     if try overlay({ !$0.conversations.isEmpty }) { try await flush() }
     return try await read { try await storage.scanConversations(query, page) }
@@ -45,7 +46,8 @@ extension StagedStore: StorageReads {
   }
 
   package func entry(
-    _ id: EntryID, visibleIn conversationId: ConversationID
+    _ id: EntryID,
+    visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
     let staged = try overlay { overlay -> EntryLookup? in
       guard let staged = overlay.entries[id], staged.record.conversationId == conversationId else {
@@ -61,7 +63,8 @@ extension StagedStore: StorageReads {
   }
 
   package func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
     if try overlay({ overlay in
       overlay.conversations[conversationId] != nil
@@ -75,7 +78,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanEntries(
-    _ query: EntryQuery, _ page: PageRequest
+    _ query: EntryQuery,
+    _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
     let staged = try overlay { overlay in
       overlay.entries.values.map { $0.record }
@@ -104,7 +108,10 @@ extension StagedStore: StorageReads {
 
   /// Joins a page of storage with staged records; a record that is in both is taken once.
   static func merge<Record: Sendable>(
-    _ stored: Page<Record>, _ staged: [Record], _ order: ScanOrder, limit: Int,
+    _ stored: Page<Record>,
+    _ staged: [Record],
+    _ order: ScanOrder,
+    limit: Int,
     id: (Record) -> Int64
   ) -> Page<Record> {
     let stagedIds = Set(staged.map(id))
@@ -136,7 +143,8 @@ extension StagedStore: StorageReads {
   }
 
   package func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
     let staged = try overlay { overlay in
       overlay.submissions.values.first {
@@ -148,17 +156,19 @@ extension StagedStore: StorageReads {
   }
 
   package func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     if try overlay({ !$0.submissions.isEmpty }) { try await flush() }
     return try await read { try await storage.scanSubmissions(query, page) }
   }
 
   package func findDocument(
-    _ address: DocumentAddress, at sequence: Int64?
+    _ address: DocumentAddress,
+    at sequence: Int64?
   ) async throws -> DocumentRecord? {
-    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } })
-    {
+    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } }
+    ) {
       try await flush()
     }
     return try await read { try await storage.findDocument(address, at: sequence) }
@@ -170,7 +180,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     if try overlay({ !$0.documents.isEmpty }) { try await flush() }
     return try await read { try await storage.scanDocuments(query, page) }
