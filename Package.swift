@@ -103,6 +103,14 @@ let package = Package(
 
     // Tests
     .testTarget(
+      name: "ABITests",
+      dependencies: [
+        "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
+        "PerdureValue",
+      ],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
