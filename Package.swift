@@ -102,6 +102,32 @@ let package = Package(
     ),
 
     // Tests
+    .executableTarget(
+      name: "CrashProcess",
+      dependencies: [
+        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      path: "Tests/CrashProcess",
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "DurabilityTests",
+      dependencies: ["PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
+      name: "ArchitectureTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
+      name: "ABITests",
+      dependencies: [
+        "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
+        "PerdureValue",
+      ],
+      swiftSettings: base
+    ),
     .testTarget(
       name: "AcceptanceTests",
       dependencies: ["PerdureCLI", "PerdureValue"],
@@ -117,6 +143,13 @@ let package = Package(
     .testTarget(
       name: "PerdureProvidersTests",
       dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "PerdureStorageTests",
+      dependencies: [
+        "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
       swiftSettings: base
     ),
     .testTarget(

@@ -57,7 +57,10 @@ public struct Conversation: Sendable {
   /// conversation has a run.
   public func submit(_ text: String, requestId: String? = nil) async throws -> Submission {
     let submission = try await engine.submit(
-      .string(text), to: id, requestId: requestId.map { JSONString($0) })
+      .string(text),
+      to: id,
+      requestId: requestId.map { JSONString($0) }
+    )
     return Submission(id: submission, engine: engine)
   }
 

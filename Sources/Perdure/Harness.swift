@@ -92,8 +92,12 @@ public final class Harness: Sendable {
     for value in extensions { try registry.install(value) }
     let storage = try await location.open()
     let options = Engine.Options(
-      models: models, registry: registry, settings: { settings().engine }, clock: clock,
-      report: onReport)
+      models: models,
+      registry: registry,
+      settings: { settings().engine },
+      clock: clock,
+      report: onReport
+    )
     return Harness(engine: try await Engine.open(storage, options))
   }
 

@@ -45,18 +45,32 @@ package final class Engine: Sendable {
   package static func open(_ storage: any Storage, _ options: Options) async throws -> Engine {
     do {
       let session = try await Session.open(
-        storage, clock: options.clock, report: options.report)
+        storage,
+        clock: options.clock,
+        report: options.report
+      )
       let contexts = ContextStore(store: session.store)
       let surroundings = TaskSurroundings(
-        registry: options.registry, settings: options.settings, models: options.models,
-        contexts: contexts, clock: options.clock, report: options.report)
+        registry: options.registry,
+        settings: options.settings,
+        models: options.models,
+        contexts: contexts,
+        clock: options.clock,
+        report: options.report
+      )
       let scheduler = Scheduler(
-        session: session, definitions: [GenerationTask.definition, ToolTask.definition],
-        surroundings: surroundings)
+        session: session,
+        definitions: [GenerationTask.definition, ToolTask.definition],
+        surroundings: surroundings
+      )
       session.observe { contexts.observe($0) }
       try await scheduler.recover()
       return Engine(
-        session: session, scheduler: scheduler, contexts: contexts, options: options)
+        session: session,
+        scheduler: scheduler,
+        contexts: contexts,
+        options: options
+      )
     } catch {
       await storage.close()
       throw error
@@ -114,21 +128,29 @@ package final class Engine: Sendable {
       if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
         guard known.kind == .input else {
           throw PerdureError(
-            .requestIdConflict, "request id '\(requestId.string)' belongs to a write")
+            .requestIdConflict,
+            "request id '\(requestId.string)' belongs to a write"
+          )
         }
         return known.id
       }
       if try await tx.value(.live, id)["run"] != nil {
         throw PerdureError(
-          .conversationBusy, "conversation \(id) has unfinished work",
-          details: ["conversation": id.json])
+          .conversationBusy,
+          "conversation \(id) has unfinished work",
+          details: ["conversation": id.json]
+        )
       }
       let message: JSON = [
         "role": "user", "content": content, "timestamp": .int(tx.now),
       ]
       let entry = try await tx.append(EntryDraft(kind: "pi.user", model: [message]), to: id)
       let submission = try await tx.createSubmission(
-        in: id, requestId: requestId, kind: .input, state: .placed(entry: entry.id))
+        in: id,
+        requestId: requestId,
+        kind: .input,
+        state: .placed(entry: entry.id)
+      )
       try await tx.startRun(id, inputs: [submission.id], definition: GenerationTask.definition)
       return submission.id
     }
@@ -144,14 +166,16 @@ package final class Engine: Sendable {
   /// Cancelling the calling task ends the wait and nothing else.
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     try scheduler.enable()
-    let storage = session.store.storage
+    let store = session.store
     try await session.waits.wait(for: .submission(id)) {
-      guard let record = try await storage.submission(id) else {
+      guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")
       }
+      // It may have been settled, in a commit that nobody asked to flush, before this wait.
+      if record.isSettled { try await store.flush() }
       return record.isSettled
     }
-    guard let record = try await storage.submission(id) else {
+    guard let record = try await store.storage.submission(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record
@@ -192,7 +216,9 @@ package final class Engine: Sendable {
       try await requireServable(task.conversationId)
     }
     let queued = try await session.store.scanSubmissions(
-      SubmissionQuery(status: .queued), PageRequest(limit: 1))
+      SubmissionQuery(status: .queued),
+      PageRequest(limit: 1)
+    )
     if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
   }
 
@@ -222,8 +248,10 @@ package final class Engine: Sendable {
 
   private static func lacks(_ feature: String) -> PerdureError {
     PerdureError(
-      .unsupportedFeature, "the store holds \(feature), which this version cannot go on with",
-      hint: "go on with the program that wrote it, or a newer version of this one")
+      .unsupportedFeature,
+      "the store holds \(feature), which this version cannot go on with",
+      hint: "go on with the program that wrote it, or a newer version of this one"
+    )
   }
 
   // MARK: Life

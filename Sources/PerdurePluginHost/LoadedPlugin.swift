@@ -2,7 +2,9 @@ package import PerdureModel
 internal import PerdureValue
 import Synchronization
 
-/// A plugin that runs in this process. Its file stays mapped after it is closed.
+/// A plugin that runs in this process.
+///
+/// Its file stays mapped after it is closed.
 package final class LoadedPlugin: Sendable {
   /// What its file says.
   package let description: PluginDescription
@@ -30,7 +32,10 @@ package final class LoadedPlugin: Sendable {
   private static let pluginCallNanoseconds: Int64 = 10_000_000_000
 
   init(
-    description: PluginDescription, core: PluginCore, code: PluginCode, tables: HostTables,
+    description: PluginDescription,
+    core: PluginCore,
+    code: PluginCode,
+    tables: HostTables,
     copy: String
   ) {
     self.description = description
@@ -43,29 +48,45 @@ package final class LoadedPlugin: Sendable {
     let manifest = description.manifest
     let whole = CallPermits(manifest.execution.maxConcurrency)
     extensionValue = Extension(
-      name: manifest.id, version: manifest.version,
+      name: manifest.id,
+      version: manifest.version,
       tools: manifest.tools.map { tool in
         Self.tool(tool, manifest, core, code, whole, closing)
-      })
+      }
+    )
   }
 
   private static func tool(
-    _ tool: ManifestTool, _ manifest: Manifest, _ core: PluginCore, _ code: PluginCode,
-    _ whole: CallPermits, _ closing: ClosingFlag
+    _ tool: ManifestTool,
+    _ manifest: Manifest,
+    _ core: PluginCore,
+    _ code: PluginCode,
+    _ whole: CallPermits,
+    _ closing: ClosingFlag
   ) -> Tool {
     let deadlineMs = tool.options.deadlineMs ?? manifest.execution.deadlineMs ?? 600_000
     let graceMs = tool.options.graceMs ?? manifest.execution.graceMs
     let own = tool.options.maxConcurrency.map { CallPermits($0) }
     let execution = ToolExecution(
-      core: core, code: code, tool: tool, target: ImmortalName("tool:\(tool.name)"),
-      grace: Int64(graceMs) * 1_000_000, permits: [own, whole].compactMap(\.self),
-      isClosing: { closing.isSet })
+      core: core,
+      code: code,
+      tool: tool,
+      target: ImmortalName("tool:\(tool.name)"),
+      grace: Int64(graceMs) * 1_000_000,
+      permits: [own, whole].compactMap(\.self),
+      isClosing: { closing.isSet }
+    )
     return Tool(
-      name: tool.name, description: tool.description, parameters: tool.parameters,
+      name: tool.name,
+      description: tool.description,
+      parameters: tool.parameters,
       replay: tool.replay == .safe ? .safe : .unsafe,
       executionMode: tool.executionMode.map { $0 == .parallel ? .parallel : .sequential },
-      outputLimits: outputLimits(tool.outputLimits), deadline: .milliseconds(deadlineMs),
-      grace: .milliseconds(graceMs), execute: { try await execution.run($0) })
+      outputLimits: outputLimits(tool.outputLimits),
+      deadline: .milliseconds(deadlineMs),
+      grace: .milliseconds(graceMs),
+      execute: { try await execution.run($0) }
+    )
   }
 
   private static func outputLimits(_ members: JSONObject?) -> OutputLimits {
@@ -82,7 +103,8 @@ package final class LoadedPlugin: Sendable {
   func tellSettings() async throws {
     _ = try await call(
       "settings.changed",
-      ["settings": .object(core.settings), "revision": 1, "reason": "initial"])
+      ["settings": .object(core.settings), "revision": 1, "reason": "initial"]
+    )
   }
 
   /// Makes a call that belongs to no conversation.
@@ -104,8 +126,13 @@ package final class LoadedPlugin: Sendable {
     }
     defer { watch.cancel() }
     core.start(
-      running, code, target: ImmortalName(target), input: JSON.object(input).encoded,
-      deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)), left: {})
+      running,
+      code,
+      target: ImmortalName(target),
+      input: JSON.object(input).encoded,
+      deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)),
+      left: {}
+    )
     while true {
       let news = await running.next()
       switch news.outcome {

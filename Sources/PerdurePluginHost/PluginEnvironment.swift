@@ -18,7 +18,9 @@ package struct PluginEnvironment: Sendable {
 
   /// Makes an environment; bytes from chance come from the system unless told otherwise.
   package init(
-    clock: any HostClock, copies: String, hostVersion: String,
+    clock: any HostClock,
+    copies: String,
+    hostVersion: String,
     report: @escaping @Sendable (Report) -> Void,
     checkSchema: @escaping @Sendable (JSON) throws -> Void,
     random: @escaping @Sendable (Int) -> [UInt8] = PluginEnvironment.systemRandom

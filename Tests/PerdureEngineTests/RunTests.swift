@@ -18,7 +18,13 @@ struct TestBench {
     return try await Engine.open(
       storage,
       Engine.Options(
-        models: model, registry: registry, settings: { settings }, clock: clock, report: { _ in }))
+        models: model,
+        registry: registry,
+        settings: { settings },
+        clock: clock,
+        report: { _ in }
+      )
+    )
   }
 
   func start(_ engine: Engine) async throws -> ConversationID {
@@ -29,13 +35,15 @@ struct TestBench {
 
   static func entries(_ engine: Engine) async throws -> [EntryRecord] {
     try await engine.session.store.scanEntries(
-      EntryQuery(conversationId: .root), PageRequest(limit: 256, order: .ascending)
+      EntryQuery(conversationId: .root),
+      PageRequest(limit: 256, order: .ascending)
     ).items
   }
 }
 
 let echo = Tool(
-  name: "echo", description: "Says it again.",
+  name: "echo",
+  description: "Says it again.",
   parameters: [
     "type": "object", "properties": ["text": ["type": "string"]], "required": ["text"],
   ]
@@ -57,7 +65,10 @@ let echo = Tool(
     let bench = TestBench()
     let model = ScriptedModel { request in
       guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("done") }
-      return ScriptedModel.calls([("a", "echo", ["text": "one"]), ("b", "echo", ["text": "two"])])
+      return ScriptedModel.calls(
+        ("a", "echo", ["text": "one"]),
+        ("b", "echo", ["text": "two"])
+      )
     }
     let engine = try await bench.open(model, tools: [echo])
     let root = try await bench.start(engine)
@@ -67,7 +78,8 @@ let echo = Tool(
     #expect(
       kinds == [
         "pi.user", "pi.system", "pi.assistant", "pi.tool-result", "pi.tool-result", "pi.assistant",
-      ])
+      ]
+    )
     let roles = model.seen.last?.messages.compactMap { $0["role"]?.text }
     #expect(roles == ["system", "user", "assistant", "toolResult", "toolResult"])
     try await engine.close()

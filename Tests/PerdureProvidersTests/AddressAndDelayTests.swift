@@ -41,7 +41,8 @@ import Testing
       ("Tue, 29 Feb 2000 23:59:59 GMT", 951_868_799_000), ("Wed, 21 Oct 2026 07:28:00 CET", nil),
       ("Wed, 21 Foo 2026 07:28:00 GMT", nil), ("Wed, 99 Oct 2026 07:28:00 GMT", nil), ("", nil),
       ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", nil),
-    ] as [(String, Int64?)])
+    ] as [(String, Int64?)]
+  )
   func `dates are read as HTTP writes them`(text: String, milliseconds: Int64?) {
     #expect(HTTPDate.milliseconds(text) == milliseconds)
   }
@@ -53,10 +54,32 @@ import Testing
       ("try again in 5 seconds", 5000), ("Try again in 2 minutes.", 120_000),
       ("try again in a while", nil), ("try again in ", nil), ("try again in 5", nil),
       ("try again in 99999999999999999999999h", nil),
-    ] as [(String, Int64?)])
+    ] as [(String, Int64?)]
+  )
   func `a delay is found in words`(text: String, milliseconds: Int64?) {
     #expect(
-      RetryDelay.milliseconds(field: { _ in nil }, text: text, now: 0) == milliseconds)
+      RetryDelay.milliseconds(field: { _ in nil }, text: text, now: 0) == milliseconds
+    )
+  }
+
+  @Test func `an error of any bytes has a message`() {
+    let seed = UInt64.random(in: 0 ... .max)
+    print("seed of the random errors: \(seed)")
+    var random = SeededGenerator(seed: seed)
+    let parts = [
+      "<", "<TITLE>", "</title>", "İ", "é", "{\"error\":", "{", "}", "\"message\":", "\"a\"", " ",
+      "7",
+      "null", "try again in ", "1m", ".", "[]", "\u{0}",
+    ]
+    for _ in 0..<3000 {
+      let count = Int.random(in: 0...12, using: &random)
+      let text = (0..<count).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+      var body = Array(text.utf8)
+      if Bool.random(using: &random) { body.append(UInt8.random(in: 0 ... .max, using: &random)) }
+      let status = Int.random(in: 300...599, using: &random)
+      let failure = ErrorAnswer(status: status, body: body, now: 0, field: { _ in nil }).failure
+      #expect(failure.message.hasPrefix("HTTP \(status)"), "seed \(seed)")
+    }
   }
 
   @Test(arguments: ["inf", "nan", "-1", "1e300", "0x10p400"])

@@ -64,13 +64,18 @@ struct Answer: Sendable {
 extension ModelRequest {
   /// A request to a model nobody knows anything about.
   init(
-    _ messages: [JSON], provider: String = "openai", attempt: Int = 1,
+    _ messages: [JSON],
+    provider: String = "openai",
+    attempt: Int = 1,
     streamOptions: JSONObject = [:]
   ) {
     let reference = ModelReference(provider: provider, modelId: "test-model")
     let api = provider == "openai" ? "openai-completions" : provider
     self.init(
       model: ModelInfo(reference: reference, api: api, contextWindow: 0, maxTokens: 0),
-      messages: messages, attempt: attempt, streamOptions: streamOptions)
+      messages: messages,
+      attempt: attempt,
+      streamOptions: streamOptions
+    )
   }
 }

@@ -32,14 +32,16 @@ import Testing
     #expect(
       body["messages"] == [
         ["role": "system", "content": "B\n\nC"], ["role": "user", "content": "hi"],
-      ])
+      ]
+    )
   }
 
   @Test func `nothing is said where there is nothing to say`() {
     #expect(
       body([Self.user]).compactText
         == #"{"model":"test-model","messages":[{"role":"user","content":"hi"}],"#
-        + #""stream":true,"stream_options":{"include_usage":true}}"#)
+        + #""stream":true,"stream_options":{"include_usage":true}}"#
+    )
   }
 
   @Test func `tools keep the order of their declaration`() {
@@ -66,7 +68,8 @@ import Testing
         #"{"role":"assistant","content":"a","tool_calls":[{"id":"c1","type":"function","#
           + #""function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
         #"{"role":"tool","tool_call_id":"c1","content":"a"}"#,
-      ])
+      ]
+    )
   }
 
   @Test func `an image of a user is sent and one of a tool is named`() {
@@ -78,7 +81,8 @@ import Testing
     let messages = body["messages"]?.array ?? []
     #expect(
       messages.first?["content"]?.array?.last?["image_url"]?["url"]
-        == "data:image/png;base64,AAAA")
+        == "data:image/png;base64,AAAA"
+    )
     #expect(messages.last?["content"] == "a\n[an image (image/png) that cannot be shown]")
   }
 

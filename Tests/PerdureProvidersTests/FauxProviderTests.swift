@@ -18,7 +18,9 @@ import Testing
   }
 
   private func play(
-    _ turns: String, _ messages: [JSON] = [user], attempt: Int = 1
+    _ turns: String,
+    _ messages: [JSON] = [user],
+    attempt: Int = 1
   ) async throws -> Answer {
     let request = ModelRequest(messages, provider: "faux", attempt: attempt)
     return await Answer(reading: try provider(turns).stream(request))
@@ -37,7 +39,8 @@ import Testing
 
   @Test(arguments: positions)
   func `a turn is chosen by the answers behind the last prompt`(
-    messages: [JSON], text: String
+    messages: [JSON],
+    text: String
   ) async throws {
     let turns = ["one", "two", "three"].map { #"{"steps":[{"text":"\#($0)"}]}"# }
     let answer = try await play(turns.joined(separator: ","), messages)
@@ -51,7 +54,8 @@ import Testing
 
   @Test(arguments: [(1, "one"), (2, "two"), (3, "two"), (0, "one")])
   func `an attempt is chosen by its number and the last one repeats`(
-    attempt: Int, text: String
+    attempt: Int,
+    text: String
   ) async throws {
     let attempts = ["one", "two"].map { #"{"steps":[{"text":"\#($0)"}]}"# }
     let turn = #"{"attempts":[\#(attempts.joined(separator: ","))]}"#
@@ -63,7 +67,8 @@ import Testing
   @Test func `text, thinking and calls become blocks`() async throws {
     let answer = try await play(
       #"{"steps":[{"thinking":"t"},{"text":"a"},{"text":"b"},"#
-        + #"{"toolCall":{"name":"f","arguments":{"x":1}}},{"toolCall":{"id":"mine","name":"g"}}]}"#)
+        + #"{"toolCall":{"name":"f","arguments":{"x":1}}},{"toolCall":{"id":"mine","name":"g"}}]}"#
+    )
     #expect(answer.blocks == ["thinking:t", "text:ab", #"f:{"x":1}"#, "g:{}"])
     #expect(answer.callIds == ["call_1_1", "mine"])
     #expect(answer.stopReason == .toolUse)
@@ -72,7 +77,9 @@ import Testing
   @Test func `a result of a tool is said`() async throws {
     let turn = #"{"steps":[{"text":"It says: "},{"toolResult":"c1"}]}"#
     let answer = try await play(
-      "\(turn),\(turn)", [Self.user, Self.assistant, Self.result("c1", "42")])
+      "\(turn),\(turn)",
+      [Self.user, Self.assistant, Self.result("c1", "42")]
+    )
     #expect(answer.blocks == ["text:It says: 42"])
   }
 
@@ -123,7 +130,8 @@ import Testing
 
   @Test(arguments: failures)
   func `errors are classified as those of a server`(
-    step: String, failure: ProviderFailure
+    step: String,
+    failure: ProviderFailure
   ) async throws {
     let answer = try await play(#"{"steps":[{"text":"a"},\#(step)]}"#)
     #expect(answer.failure == failure)
@@ -135,7 +143,9 @@ import Testing
   @Test func `a pause follows the clock`() async throws {
     let clock = TurnedClock()
     let provider = try provider(
-      #"{"steps":[{"text":"a"},{"delayMs":5000},{"text":"b"}]}"#, clock: clock)
+      #"{"steps":[{"text":"a"},{"delayMs":5000},{"text":"b"}]}"#,
+      clock: clock
+    )
     let stream = provider.stream(ModelRequest([Self.user], provider: "faux"))
     var answer = Answer(await stream.next())
     #expect(answer.blocks == ["text:a"])

@@ -32,50 +32,76 @@ import Testing
     Row("{\"turns\":\n {}}", 2, "expected an array at turns, found an object"),
     Row("{\"turns\": [\n{\"steps\": []}]}", 2, "the array at turns[0].steps is empty"),
     Row(
-      "{\"turns\": [\n{\"attempts\": [\n{}]}]}", 3,
-      "expected an array 'steps' at turns[0].attempts[0], found none"),
+      "{\"turns\": [\n{\"attempts\": [\n{}]}]}",
+      3,
+      "expected an array 'steps' at turns[0].attempts[0], found none"
+    ),
     Row(
-      "{\"chunk\":\n0, \"turns\": []}", 2,
-      "expected a whole number from 1 to 1000000 at chunk, found 0"),
+      "{\"chunk\":\n0, \"turns\": []}",
+      2,
+      "expected a whole number from 1 to 1000000 at chunk, found 0"
+    ),
     Row(
-      steps("{\"txt\": \"a\"}"), 4,
-      "unknown member 'txt' at turns[0].steps[0], expected one of text, thinking"),
+      steps("{\"txt\": \"a\"}"),
+      4,
+      "unknown member 'txt' at turns[0].steps[0], expected one of text, thinking"
+    ),
     Row(
-      steps("{}"), 4,
+      steps("{}"),
+      4,
       "expected exactly one of text, thinking, toolResult, toolCall, delayMs, error, stall, truncate at turns[0].steps[0], found 0"
     ),
     Row(steps("{\"text\": \"a\", \"thinking\": \"b\"}"), 4, "found 2"),
     Row(
-      steps("{\"text\": \"a\"},\n{\"text\":\n7}"), 6,
-      "expected a string at turns[0].steps[1].text, found 7"),
+      steps("{\"text\": \"a\"},\n{\"text\":\n7}"),
+      6,
+      "expected a string at turns[0].steps[1].text, found 7"
+    ),
     Row(
-      steps("{\"toolCall\": {}}"), 4,
-      "expected a string 'name' at turns[0].steps[0].toolCall, found none"),
+      steps("{\"toolCall\": {}}"),
+      4,
+      "expected a string 'name' at turns[0].steps[0].toolCall, found none"
+    ),
     Row(
-      steps("{\"toolCall\": {\"name\": \"f\",\n\"arguments\": []}}"), 5,
-      "expected an object at turns[0].steps[0].toolCall.arguments, found an array"),
+      steps("{\"toolCall\": {\"name\": \"f\",\n\"arguments\": []}}"),
+      5,
+      "expected an object at turns[0].steps[0].toolCall.arguments, found an array"
+    ),
     Row(
-      steps("{\"toolCall\": {\"name\": \"f\", \"arguments\": {},\n\"argumentsText\": \"\"}}"), 5,
-      "exclude each other"),
+      steps("{\"toolCall\": {\"name\": \"f\", \"arguments\": {},\n\"argumentsText\": \"\"}}"),
+      5,
+      "exclude each other"
+    ),
     Row(steps("{\"delayMs\": -1}"), 4, "expected a whole number from 0"),
     Row(steps("{\"stall\": 1}"), 4, "expected true at turns[0].steps[0].stall, found 1"),
     Row(
-      steps("{\"stall\": true},\n{\"text\": \"a\"}"), 5, "a step follows one that ends the answer"),
+      steps("{\"stall\": true},\n{\"text\": \"a\"}"),
+      5,
+      "a step follows one that ends the answer"
+    ),
     Row(steps("{\"error\": {}}"), 4, "expected 'status' or 'message'"),
     Row(steps("{\"error\": {\"status\": 200}}"), 4, "expected a whole number from 300 to 599"),
     Row(steps("{\"error\": {\"body\": \"x\"}}"), 4, "'body' needs a 'status'"),
     Row(
-      "{\"turns\": [{\"steps\": [{\"text\": \"a\"}],\n\"stopReason\": \"done\"}]}", 2,
-      "expected 'stop', 'length' or 'toolUse'"),
+      "{\"turns\": [{\"steps\": [{\"text\": \"a\"}],\n\"stopReason\": \"done\"}]}",
+      2,
+      "expected 'stop', 'length' or 'toolUse'"
+    ),
     Row(
-      "{\"turns\": [{\"steps\": [{\"truncate\": true}],\n\"stopReason\": \"stop\"}]}", 2,
-      "cannot follow"),
+      "{\"turns\": [{\"steps\": [{\"truncate\": true}],\n\"stopReason\": \"stop\"}]}",
+      2,
+      "cannot follow"
+    ),
     Row(
-      "{\"turns\": [{\"steps\": [{\"text\": \"a\"}],\n\"usage\": {\"input\": 1.5}}]}", 2,
-      "expected a whole number from 0"),
+      "{\"turns\": [{\"steps\": [{\"text\": \"a\"}],\n\"usage\": {\"input\": 1.5}}]}",
+      2,
+      "expected a whole number from 0"
+    ),
     Row(
-      "{\"turns\": [{\"attempts\": [{\"steps\": [{\"text\": \"}]\\\"\"}]}],\n\"steps\": []}]}", 2,
-      "unknown member 'steps' at turns[0]"),
+      "{\"turns\": [{\"attempts\": [{\"steps\": [{\"text\": \"}]\\\"\"}]}],\n\"steps\": []}]}",
+      2,
+      "unknown member 'steps' at turns[0]"
+    ),
   ]
 
   @Test(arguments: mistakes)
@@ -107,7 +133,8 @@ import Testing
     print("seed of the damaged scripts: \(seed)")
     var random = SeededGenerator(seed: seed)
     let good = Array(
-      Self.steps("{\"toolCall\": {\"name\": \"f\", \"arguments\": {\"a\": [1]}}}").utf8)
+      Self.steps("{\"toolCall\": {\"name\": \"f\", \"arguments\": {\"a\": [1]}}}").utf8
+    )
     for _ in 0..<2000 {
       var bytes = good
       for _ in 0..<Int.random(in: 1...4, using: &random) {

@@ -16,11 +16,16 @@ import Testing
   private static let events = chunks.map { "data: \($0)\n\n" }
 
   private static func provider(
-    _ server: MockServer, clock: TurnedClock = TurnedClock(),
+    _ server: MockServer,
+    clock: TurnedClock = TurnedClock(),
     environment: [String: String] = ["TEST_KEY": key]
   ) throws -> OpenAIProvider {
     try OpenAIProvider(
-      baseURL: server.baseURL, apiKeyVariable: "TEST_KEY", environment: environment, clock: clock)
+      baseURL: server.baseURL,
+      apiKeyVariable: "TEST_KEY",
+      environment: environment,
+      clock: clock
+    )
   }
 
   private static let hello: [JSON] = [
@@ -28,7 +33,10 @@ import Testing
     ["role": "user", "content": "Say hello."],
   ]
 
-  private static func answer(_ server: MockServer, clock: TurnedClock = TurnedClock()) async throws
+  private static func answer(
+    _ server: MockServer,
+    clock: TurnedClock = TurnedClock()
+  ) async throws
     -> Answer
   {
     await Answer(reading: try provider(server, clock: clock).stream(ModelRequest(hello)))
@@ -47,22 +55,27 @@ import Testing
       Form(testDescription: "all in one piece", answer: MockAnswer([events.joined()])),
       Form(
         testDescription: "single bytes",
-        answer: MockAnswer(events.joined().utf8.map { _ in "" })),
+        answer: MockAnswer(events.joined().utf8.map { _ in "" })
+      ),
       Form(
         testDescription: "CRLF",
-        answer: MockAnswer(chunks.map { "data: \($0)\r\n\r\n" })),
+        answer: MockAnswer(chunks.map { "data: \($0)\r\n\r\n" })
+      ),
       Form(
         testDescription: "keep-alive comments",
-        answer: MockAnswer(events.map { ": PROCESSING\n\n\($0)" })),
+        answer: MockAnswer(events.map { ": PROCESSING\n\n\($0)" })
+      ),
       Form(testDescription: "no DONE", answer: MockAnswer(Array(events.dropLast()))),
       Form(
         testDescription: "no final blank line",
-        answer: MockAnswer([events.joined().trimmingFinalLines])),
+        answer: MockAnswer([events.joined().trimmingFinalLines])
+      ),
       Form(testDescription: "wrong content type", answer: MockAnswer(events)),
       Form(testDescription: "gzip", answer: MockAnswer(events)),
       Form(
         testDescription: "cut behind the finish reason",
-        answer: MockAnswer(Array(events.dropLast()), ending: .cut)),
+        answer: MockAnswer(Array(events.dropLast()), ending: .cut)
+      ),
       Form(testDescription: "open behind DONE", answer: MockAnswer(events, ending: .stall)),
     ]
     forms[2].answer.pieces = events.joined().utf8.map { [$0] }
@@ -124,11 +137,17 @@ import Testing
     #expect(good == 20)
   }
 
-  @Test func `a reader that lags loses nothing and gets it in portions`() async throws {
-    let delta =
-      #"data: {"choices":[{"delta":{"content":"\#(String(repeating: "x", count: 100))"}}]}"#
+  @Test(arguments: [false, true])
+  func `a reader that lags loses nothing and gets it in portions`(isGzip: Bool) async throws {
+    let text = String(repeating: "x", count: 100)
+    let delta = #"data: {"choices":[{"delta":{"content":"\#(text)"}}]}"#
     let piece = String(repeating: "\(delta)\n\n", count: 1000)
-    let server = try MockServer(MockAnswer(Array(repeating: piece, count: 20) + Self.events))
+    var reply = MockAnswer(Array(repeating: piece, count: 20) + Self.events)
+    if isGzip {
+      reply.fields.append(("Content-Encoding", "gzip"))
+      reply.pieces = [StoredGzip.member(Array(reply.pieces.joined()))]
+    }
+    let server = try MockServer(reply)
     let stream = try Self.provider(server).stream(ModelRequest(Self.hello))
     var answer = Answer([])
     var largestBatch = 0
@@ -149,8 +168,10 @@ import Testing
   func `a server of any make answers`(baseURL: String?) async throws {
     let mock = try MockServer(MockAnswer(Self.events))
     let provider = try OpenAIProvider(
-      baseURL: baseURL ?? mock.baseURL, environment: Environment.certificates,
-      clock: TurnedClock())
+      baseURL: baseURL ?? mock.baseURL,
+      environment: Environment.certificates,
+      clock: TurnedClock()
+    )
     let answer = await Answer(reading: provider.stream(ModelRequest(Self.hello)))
     #expect(answer.failure == nil)
     #expect(answer.blocks.first?.hasPrefix("text:") == true)
@@ -172,8 +193,12 @@ import Testing
     var retryAfterMs: Int64?
 
     init(
-      _ description: String, _ answer: MockAnswer, _ action: ProviderFailure.Action,
-      _ message: String, fields: [(name: String, value: String)] = [], retryAfterMs: Int64? = nil
+      _ description: String,
+      _ answer: MockAnswer,
+      _ action: ProviderFailure.Action,
+      _ message: String,
+      fields: [(name: String, value: String)] = [],
+      retryAfterMs: Int64? = nil
     ) {
       testDescription = description
       self.answer = answer
@@ -193,42 +218,87 @@ import Testing
 
   static let faults = [
     Fault(
-      "401", error(401, "Incorrect API key \(key)"), .authentication,
-      "Incorrect API key [key] (the key of TEST_KEY)"),
+      "401",
+      error(401, "Incorrect API key \(key)"),
+      .authentication,
+      "Incorrect API key [key] (the key of TEST_KEY)"
+    ),
     Fault("403", error(403, "no"), .authentication, "HTTP 403: no"),
     Fault("402", error(402, "Insufficient Balance"), .quota, "HTTP 402"),
     Fault(
-      "429 in seconds", error(429, "slow"), .retry, "HTTP 429: slow",
-      fields: [("Retry-After", "2")], retryAfterMs: 2000),
-    Fault(
-      "429 in a fraction", error(429, "slow"), .retry, "HTTP 429", fields: [("Retry-After", "1.5")],
-      retryAfterMs: 1500),
-    Fault(
-      "429 in milliseconds", error(429, "slow"), .retry, "HTTP 429",
-      fields: [("retry-after-ms", "250")], retryAfterMs: 250),
-    Fault(
-      "429 with a date", error(429, "slow"), .retry, "HTTP 429",
-      fields: [("Retry-After", "Mon, 30 Nov 2026 00:00:30 GMT")], retryAfterMs: 30_000),
-    Fault(
-      "429 with a date in the past", error(429, "slow"), .retry, "HTTP 429",
-      fields: [("Retry-After", "Mon, 30 Nov 2020 00:00:30 GMT")], retryAfterMs: 0),
-    Fault(
-      "429 in words", error(429, "Please try again in 1m2.5s."), .retry, "HTTP 429",
-      retryAfterMs: 62_500),
-    Fault("429 without a delay", error(429, "slow"), .retry, "HTTP 429"),
-    Fault(
-      "429 with nonsense", error(429, "slow"), .retry, "HTTP 429", fields: [("Retry-After", "soon")]
+      "429 in seconds",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429: slow",
+      fields: [("Retry-After", "2")],
+      retryAfterMs: 2000
     ),
     Fault(
-      "429 about money", error(429, "You exceeded your current quota", "insufficient_quota"),
-      .quota, "HTTP 429"),
+      "429 in a fraction",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429",
+      fields: [("Retry-After", "1.5")],
+      retryAfterMs: 1500
+    ),
+    Fault(
+      "429 in milliseconds",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429",
+      fields: [("retry-after-ms", "250")],
+      retryAfterMs: 250
+    ),
+    Fault(
+      "429 with a date",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429",
+      fields: [("Retry-After", "Mon, 30 Nov 2026 00:00:30 GMT")],
+      retryAfterMs: 30_000
+    ),
+    Fault(
+      "429 with a date in the past",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429",
+      fields: [("Retry-After", "Mon, 30 Nov 2020 00:00:30 GMT")],
+      retryAfterMs: 0
+    ),
+    Fault(
+      "429 in words",
+      error(429, "Please try again in 1m2.5s."),
+      .retry,
+      "HTTP 429",
+      retryAfterMs: 62_500
+    ),
+    Fault("429 without a delay", error(429, "slow"), .retry, "HTTP 429"),
+    Fault(
+      "429 with nonsense",
+      error(429, "slow"),
+      .retry,
+      "HTTP 429",
+      fields: [("Retry-After", "soon")]
+    ),
+    Fault(
+      "429 about money",
+      error(429, "You exceeded your current quota", "insufficient_quota"),
+      .quota,
+      "HTTP 429"
+    ),
     Fault(
       "429 with an advertisement",
-      error(429, "Please try again in 20s. Visit the billing page", "rate_limit_exceeded"), .retry,
-      "HTTP 429", retryAfterMs: 20_000),
+      error(429, "Please try again in 20s. Visit the billing page", "rate_limit_exceeded"),
+      .retry,
+      "HTTP 429",
+      retryAfterMs: 20_000
+    ),
     Fault(
-      "400 about the context", error(400, "This model's maximum context length is 10 tokens"),
-      .overflow, "HTTP 400"),
+      "400 about the context",
+      error(400, "This model's maximum context length is 10 tokens"),
+      .overflow,
+      "HTTP 400"
+    ),
     Fault("413", MockAnswer(status: 413), .overflow, "HTTP 413 without an explanation"),
     Fault("400", error(400, "bad"), .stop, "HTTP 400: bad"),
     Fault("404", error(404, "no such model", "model_not_found"), .stop, "HTTP 404: no such model"),
@@ -236,36 +306,67 @@ import Testing
     Fault("409", error(409, "conflict"), .retry, "HTTP 409"),
     Fault("500", error(500, "oops"), .retry, "HTTP 500: oops"),
     Fault(
-      "500 that says no", error(500, "oops"), .stop, "HTTP 500",
-      fields: [("x-should-retry", "false")]),
+      "500 that says no",
+      error(500, "oops"),
+      .stop,
+      "HTTP 500",
+      fields: [("x-should-retry", "false")]
+    ),
     Fault("503", MockAnswer(status: 503), .retry, "HTTP 503 without an explanation"),
     Fault(
-      "502 as HTML", MockAnswer(status: 502, [html]), .retry,
-      #"HTTP 502: the server answered with an HTML page ("502 Bad Gateway")"#),
+      "502 as HTML",
+      MockAnswer(status: 502, [html]),
+      .retry,
+      #"HTTP 502: the server answered with an HTML page ("502 Bad Gateway")"#
+    ),
     Fault("200 as HTML", MockAnswer([html]), .stop, "HTML page"),
     Fault(
-      "a redirect", MockAnswer(status: 307), .stop, "redirects to https://elsewhere.test/v1",
-      fields: [("Location", "https://elsewhere.test/v1")]),
+      "a redirect",
+      MockAnswer(status: 307),
+      .stop,
+      "redirects to https://elsewhere.test/v1",
+      fields: [("Location", "https://elsewhere.test/v1")]
+    ),
     Fault("200 with nothing", MockAnswer(), .retry, "empty answer"),
     Fault("200 with other text", MockAnswer(["hello\n"]), .retry, "without any event"),
     Fault("comments only", MockAnswer([": hi\n\n"]), .retry, "without any event"),
     Fault(
-      "an end without terminal event", MockAnswer([events[0]]), .retry, "the stream ended early"),
+      "an end without terminal event",
+      MockAnswer([events[0]]),
+      .retry,
+      "the stream ended early"
+    ),
     Fault("a cut stream", MockAnswer([events[0]], ending: .cut), .retry, "the stream ended early"),
     Fault(
-      "half a line", MockAnswer([events[0], #"data: {"choices":[{"del"#]), .retry,
-      "inside a line of JSON"),
+      "half a line",
+      MockAnswer([events[0], #"data: {"choices":[{"del"#]),
+      .retry,
+      "inside a line of JSON"
+    ),
     Fault(
-      "half a line and a cut", MockAnswer([events[0], #"data: {"choi"#], ending: .cut), .retry,
-      "the stream ended early"),
+      "half a line and a cut",
+      MockAnswer([events[0], #"data: {"choi"#], ending: .cut),
+      .retry,
+      "the stream ended early"
+    ),
     Fault(
       "an error in a stream",
       MockAnswer([events[0], "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n"]),
-      .retry, "HTTP 529: overloaded"),
+      .retry,
+      "HTTP 529: overloaded"
+    ),
+    Fault(
+      "an error named by its event",
+      MockAnswer(["event: error\ndata: {\"message\":\"broken\"}\n\n"]),
+      .retry,
+      "broken"
+    ),
     Fault(
       "an error as a document",
-      MockAnswer([#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#]), .quota,
-      "no credit"),
+      MockAnswer([#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#]),
+      .quota,
+      "no credit"
+    ),
     Fault("nothing at all", silent(.complete), .retry, "Empty reply"),
     Fault("a reset", silent(.reset), .retry, ""),
   ]
@@ -298,15 +399,21 @@ import Testing
 
   @Test func `a server that is not there is worth another attempt`() async throws {
     let provider = try OpenAIProvider(
-      baseURL: "http://127.0.0.1:1/v1", environment: [:], clock: TurnedClock())
+      baseURL: "http://127.0.0.1:1/v1",
+      environment: [:],
+      clock: TurnedClock()
+    )
     let failure = await Answer(reading: provider.stream(ModelRequest(Self.hello))).failure
     #expect(failure?.action == .retry && failure?.message.contains("127.0.0.1") == true)
   }
 
   @Test func `a missing key for a server elsewhere names its variable`() async throws {
     let provider = try OpenAIProvider(
-      baseURL: "https://api.example.test/v1", apiKeyVariable: "SOME_KEY", environment: [:],
-      clock: TurnedClock())
+      baseURL: "https://api.example.test/v1",
+      apiKeyVariable: "SOME_KEY",
+      environment: [:],
+      clock: TurnedClock()
+    )
     let failure = await Answer(reading: provider.stream(ModelRequest(Self.hello))).failure
     #expect(failure?.action == .authentication && failure?.message.contains("SOME_KEY") == true)
   }
@@ -314,7 +421,9 @@ import Testing
   @Test func `a header with a line break is refused`() async throws {
     let server = try MockServer(MockAnswer(Self.events))
     let request = ModelRequest(
-      Self.hello, streamOptions: ["headers": ["X-Test": "a\r\nAuthorization: b"]])
+      Self.hello,
+      streamOptions: ["headers": ["X-Test": "a\r\nAuthorization: b"]]
+    )
     let failure = await Answer(reading: try Self.provider(server).stream(request)).failure
     #expect(failure?.action == .stop && server.requests.isEmpty)
   }
@@ -333,7 +442,9 @@ import Testing
   @Test func `keep-alives do not hide a stall`() async throws {
     let clock = TurnedClock()
     let reply = MockAnswer(
-      [Self.events[0]] + Array(repeating: ": alive\n\n", count: 50), ending: .stall)
+      [Self.events[0]] + Array(repeating: ": alive\n\n", count: 50),
+      ending: .stall
+    )
     let server = try MockServer(reply)
     let stream = try Self.provider(server, clock: clock).stream(ModelRequest(Self.hello))
     var answer = Answer(await stream.next())
@@ -348,7 +459,11 @@ import Testing
     var limits = ProviderLimits()
     limits.totalMs = 60_000
     let provider = try OpenAIProvider(
-      baseURL: server.baseURL, environment: [:], limits: limits, clock: clock)
+      baseURL: server.baseURL,
+      environment: [:],
+      limits: limits,
+      clock: clock
+    )
     let stream = provider.stream(ModelRequest(Self.hello))
     let answer = await clock.turning(by: 10_000) { await Answer(reading: stream) }
     #expect(answer.failure?.message == "the answer was not complete after 60 s")

@@ -14,8 +14,10 @@ import Testing
     Row(testDescription: "CRLF", stream: "data: a\r\n\r\ndata: b\r\n\r\n", data: ["a", "b"]),
     Row(testDescription: "CR", stream: "data: a\r\rdata: b\r\r", data: ["a", "b"]),
     Row(
-      testDescription: "all mixed", stream: "data: a\r\n\ndata: b\r\rdata: c\n\r",
-      data: ["a", "b", "c"]),
+      testDescription: "all mixed",
+      stream: "data: a\r\n\ndata: b\r\rdata: c\n\r",
+      data: ["a", "b", "c"]
+    ),
     Row(testDescription: "byte order mark", stream: "\u{FEFF}data: a\n\n", data: ["a"]),
     Row(testDescription: "second byte order mark", stream: "\u{FEFF}\u{FEFF}data: a\n\n", data: []),
     Row(testDescription: "comments", stream: ": hi\n\n:\ndata: a\n: x\n\n", data: ["a"]),
@@ -26,15 +28,23 @@ import Testing
     Row(testDescription: "no final blank line", stream: "data: a\n\ndata: b\n", data: ["a", "b"]),
     Row(testDescription: "no final line end", stream: "data: a\n\ndata: b", data: ["a", "b"]),
     Row(
-      testDescription: "other fields", stream: "id: 1\nretry: 5\nfoo: x\ndata: a\n\n", data: ["a"]),
+      testDescription: "other fields",
+      stream: "id: 1\nretry: 5\nfoo: x\ndata: a\n\n",
+      data: ["a"]
+    ),
     Row(testDescription: "an event without data", stream: "event: x\n\ndata: a\n\n", data: ["a"]),
     Row(
-      testDescription: "names", stream: "event: x\ndata: a\n\ndata: b\n\n", data: ["a", "b"],
-      names: ["x", ""]),
+      testDescription: "names",
+      stream: "event: x\ndata: a\n\ndata: b\n\n",
+      data: ["a", "b"],
+      names: ["x", ""]
+    ),
     Row(testDescription: "colons in data", stream: "data: a: b\n\n", data: ["a: b"]),
     Row(
-      testDescription: "field names match whole", stream: "datax: a\nDATA: b\n data: c\n\n",
-      data: []),
+      testDescription: "field names match whole",
+      stream: "datax: a\nDATA: b\n data: c\n\n",
+      data: []
+    ),
     Row(testDescription: "nothing", stream: "", data: []),
     Row(testDescription: "text beyond ASCII", stream: "data: é🙂\n\n", data: ["é🙂"]),
   ]
@@ -80,7 +90,9 @@ import Testing
         rest = rest.dropFirst(count)
       }
       #expect(
-        try events(pieces) == events([bytes]), "seed \(seed), stream \(text.debugDescription)")
+        try events(pieces) == events([bytes]),
+        "seed \(seed), stream \(text.debugDescription)"
+      )
     }
   }
 

@@ -20,34 +20,59 @@ package struct DocumentDefinition: Sendable {
 extension DocumentDefinition {
   /// A conversation's choice of model, extensions and tools.
   package static let agent = DocumentDefinition(
-    kind: "pi.agent", version: 1, history: .rewindable, fork: .asOf, initial: { [:] },
-    storesBase: { _ in true })
+    kind: "pi.agent",
+    version: 1,
+    history: .rewindable,
+    fork: .asOf,
+    initial: { [:] },
+    storesBase: { _ in true }
+  )
 
   /// A conversation's run and what is going on in it.
   package static let live = DocumentDefinition(
-    kind: "pi.live", version: 1, history: .latest, fork: .initial, initial: { [:] },
+    kind: "pi.live",
+    version: 1,
+    history: .latest,
+    fork: .initial,
+    initial: { [:] },
     storesBase: { value in
       if value["generation"] != nil { return false }
       func isRunning(_ slots: JSON?) -> Bool {
         (slots?.array ?? []).contains { $0["status"] == "running" }
       }
       return !isRunning(value["tools"]) && !isRunning(value["nestedTools"])
-    })
+    }
+  )
 
   /// A conversation's queued submissions.
   package static let inbox = DocumentDefinition(
-    kind: "pi.inbox", version: 1, history: .latest, fork: .initial, initial: { ["items": []] },
-    storesBase: { ($0["items"]?.array ?? []).isEmpty })
+    kind: "pi.inbox",
+    version: 1,
+    history: .latest,
+    fork: .initial,
+    initial: { ["items": []] },
+    storesBase: { ($0["items"]?.array ?? []).isEmpty }
+  )
 
   /// A conversation's identity towards model providers.
   package static let provider = DocumentDefinition(
-    kind: "pi.provider", version: 1, history: .latest, fork: .initial,
-    initial: { ["sessionId": .string(UUIDv7.make(at: nil))] }, storesBase: { _ in true })
+    kind: "pi.provider",
+    version: 1,
+    history: .latest,
+    fork: .initial,
+    initial: { ["sessionId": .string(UUIDv7.make(at: nil))] },
+    storesBase: { _ in true }
+  )
 
   /// What a conversation has spent.
   package static let usage = DocumentDefinition(
-    kind: "pi.usage", version: 1, history: .latest, fork: .initial,
-    initial: { ["models": [:], "tools": [:]] }, storesBase: { _ in true })
+    kind: "pi.usage",
+    version: 1,
+    history: .latest,
+    fork: .initial,
+    initial: { ["models": [:], "tools": [:]] },
+    storesBase: { _ in true }
+  )
 }
 
 /// Identities that sort by the time at which they were made (RFC 9562, section 5.7).

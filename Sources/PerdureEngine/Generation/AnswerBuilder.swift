@@ -80,7 +80,8 @@ struct AnswerBuilder: Sendable {
       let arguments = blocks[position].arguments ?? Self.parse(blocks[position].text)
       guard let arguments, arguments.object != nil else {
         end = .failed(
-          ProviderFailure(.retry, "the model's arguments for \(name.string) are no JSON object"))
+          ProviderFailure(.retry, "the model's arguments for \(name.string) are no JSON object")
+        )
         return
       }
       blocks[position].arguments = arguments

@@ -149,12 +149,17 @@ final class ContextStore: Sendable {
   ) async throws -> [EntryRecord] {
     let marker = try await store.latestHeadMarker(conversation, atOrBefore: cutoff)
     let query = EntryQuery(
-      conversationId: conversation, minEntry: marker?.head, maxEntry: cutoff)
+      conversationId: conversation,
+      minEntry: marker?.head,
+      maxEntry: cutoff
+    )
     var entries: [EntryRecord] = []
     var cursor: Cursor?
     repeat {
       let page = try await store.scanEntries(
-        query, PageRequest(limit: Self.pageSize, cursor: cursor, order: .ascending))
+        query,
+        PageRequest(limit: Self.pageSize, cursor: cursor, order: .ascending)
+      )
       entries += page.items
       cursor = page.next
     } while cursor != nil

@@ -44,7 +44,9 @@ enum GenerationTask {
       }
       guard let cutoff else {
         throw PerdureError(
-          .storeCorrupt, "conversation \(runtime.conversationId) has a run but no entries")
+          .storeCorrupt,
+          "conversation \(runtime.conversationId) has a run but no entries"
+        )
       }
       return .running(checkpoint: [
         "phase": "request", "attempt": .int(attempt(of: record)), "model": model.json,
@@ -77,7 +79,8 @@ enum GenerationTask {
     if let retryAfterMs { failure["retryAfterMs"] = .int(retryAfterMs) }
     for input in try await tx.inputs(of: record.id, record.conversationId) {
       try tx.put(
-        extra: ExtraWrite(scope: "failure", id: input.value, value: .object(failure)))
+        extra: ExtraWrite(scope: "failure", id: input.value, value: .object(failure))
+      )
     }
   }
 
@@ -109,8 +112,13 @@ enum GenerationTask {
         for call in ToolRound.calls(of: entry) where pending.contains(call.id) {
           try await tx.append(
             ToolResultEntry.failure(
-              call, "aborted", "the call was aborted before it started", at: tx.now),
-            to: record.conversationId)
+              call,
+              "aborted",
+              "the call was aborted before it started",
+              at: tx.now
+            ),
+            to: record.conversationId
+          )
         }
       }
       try await tx.convertPartial(record.conversationId)

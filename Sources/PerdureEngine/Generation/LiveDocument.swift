@@ -12,7 +12,9 @@ extension Transaction {
     let task = try await createTask(definition, input: [:], conversation: conversation)
     try await edit(.live, conversation) { live in
       try live.assign(
-        ["run"], ["taskId": task.id.json, "inputs": .array(inputs.map { $0.json })])
+        ["run"],
+        ["taskId": task.id.json, "inputs": .array(inputs.map { $0.json })]
+      )
     }
   }
 
@@ -65,12 +67,17 @@ extension Transaction {
   @discardableResult
   func appendAnswer(_ message: JSON, to conversation: ConversationID) async throws -> EntryRecord {
     let entry = try await append(
-      EntryDraft(kind: "pi.assistant", model: [message]), to: conversation)
+      EntryDraft(kind: "pi.assistant", model: [message]),
+      to: conversation
+    )
     let provider = message["provider"]?.string?.string ?? ""
     let model = message["model"]?.string?.string ?? ""
     try await addUsage(
-      Usage(json: message["usage"] ?? [:]), "models", JSONString("\(provider)/\(model)"),
-      conversation)
+      Usage(json: message["usage"] ?? [:]),
+      "models",
+      JSONString("\(provider)/\(model)"),
+      conversation
+    )
     return entry
   }
 
@@ -117,22 +124,6 @@ extension DocumentDraft {
   /// Removes the members that a slot has only while its call runs.
   mutating func clearProgress(_ slot: [PathSegment]) throws {
     let keys: [JSONString] = ["output", "droppedBytes", "droppedLines", "details", "diagnostics"]
-    for key in keys where value.at(slot)?[key] != nil { try delete(slot + [.key(key)]) }
-  }
-}
-
-extension JSON {
-  /// The value at a path, or `nil`.
-  func at(_ path: [PathSegment]) -> JSON? {
-    var value: JSON? = self
-    for segment in path {
-      switch segment {
-      case .key(let key): value = value?[key]
-      case .index(let index):
-        guard let elements = value?.array, elements.indices.contains(index) else { return nil }
-        value = elements[index]
-      }
-    }
-    return value
+    for key in keys where value.value(at: slot)?[key] != nil { try delete(slot + [.key(key)]) }
   }
 }

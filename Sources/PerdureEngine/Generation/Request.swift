@@ -30,9 +30,13 @@ struct Request {
     let level = checkpoint?["thinkingLevel"]?.text ?? "off"
     let session = try await runtime.value(.provider)["sessionId"]?.text
     let request = ModelRequest(
-      model: model, messages: context.messages, attempt: Int(clamping: attempt),
-      sessionId: session, reasoning: level == "off" ? nil : level,
-      streamOptions: checkpoint?["streamOptions"]?.object ?? [:])
+      model: model,
+      messages: context.messages,
+      attempt: Int(clamping: attempt),
+      sessionId: session,
+      reasoning: level == "off" ? nil : level,
+      streamOptions: checkpoint?["streamOptions"]?.object ?? [:]
+    )
     // The intent is on disk before anything leaves the process.
     try await runtime.barrier()
     let answer = await receive(request)
@@ -148,11 +152,13 @@ struct Request {
           [
             "attempt": .int(attempt),
             "retry": ["at": .int(until), "error": .string(failure.message)],
-          ])
+          ]
+        )
       }
       return .sleeping(
         checkpoint: ["phase": "retry", "attempt": .int(attempt), "until": .int(until)],
-        until: until)
+        until: until
+      )
     }
     return true
   }
@@ -161,11 +167,21 @@ struct Request {
     try await runtime.commit { tx, record in
       try await tx.appendAnswer(message, to: conversation)
       try await GenerationTask.noteFailure(
-        failure.action.rawValue, failure.message, failure.retryAfterMs, tx, record)
+        failure.action.rawValue,
+        failure.message,
+        failure.retryAfterMs,
+        tx,
+        record
+      )
       try await tx.endRun(
-        of: record.id, conversation, reason: "model_error", detail: failure.message)
+        of: record.id,
+        conversation,
+        reason: "model_error",
+        detail: failure.message
+      )
       return .terminal(
-        .failed(message: failure.message, detail: ["reason": "model_error"]))
+        .failed(message: failure.message, detail: ["reason": "model_error"])
+      )
     }
   }
 }

@@ -56,7 +56,9 @@ package struct Agent: Sendable {
 
   /// Applies a stored choice: an array is taken as it is, `{add, remove}` edits the default.
   private static func edited(
-    _ names: [JSONString], by choice: JSON?, filters: Bool = true
+    _ names: [JSONString],
+    by choice: JSON?,
+    filters: Bool = true
   ) -> [JSONString] {
     func strings(_ json: JSON?) -> [JSONString] { (json?.array ?? []).compactMap { $0.string } }
     var result: [JSONString]

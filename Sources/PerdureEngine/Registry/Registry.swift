@@ -48,7 +48,8 @@ package final class Registry: Sendable {
       guard ToolName.isValid(tool.name) else {
         throw refuse(
           "tool name '\(tool.name)' is not allowed",
-          "use 1 to 64 letters, digits, '_' or '-', starting with a letter")
+          "use 1 to 64 letters, digits, '_' or '-', starting with a letter"
+        )
       }
       guard names.insert(tool.name).inserted else {
         throw refuse("it has two tools named '\(tool.name)'", "rename one of them")

@@ -15,7 +15,10 @@ final class Invocation: Sendable {
   }
 
   init(
-    record: TaskRecord, definition: TaskDefinition, mode: TaskRuntime.Mode, scheduler: Scheduler
+    record: TaskRecord,
+    definition: TaskDefinition,
+    mode: TaskRuntime.Mode,
+    scheduler: Scheduler
   ) {
     self.record = record
     self.definition = definition
@@ -33,14 +36,19 @@ final class Invocation: Sendable {
 
   private func run() async {
     let runtime = TaskRuntime(
-      record: record, mode: mode, signal: signal, surroundings: scheduler.surroundings,
-      scheduler: scheduler)
+      record: record,
+      mode: mode,
+      signal: signal,
+      surroundings: scheduler.surroundings,
+      scheduler: scheduler
+    )
     do {
       try await runPhases(runtime)
     } catch {
       // The step itself could not be committed: the session is failing or closing.
       scheduler.surroundings.report(
-        Report(type: "task_error", message: "task \(record.id): \(error)", task: record.id))
+        Report(type: "task_error", message: "task \(record.id): \(error)", task: record.id)
+      )
     }
     signal.end()
     scheduler.invocationEnded(record.id)
@@ -65,7 +73,9 @@ final class Invocation: Sendable {
     let phase = current.state.checkpoint?["phase"]?.string
     guard let phase, let handler = definition.phases[phase] else {
       throw PerdureError(
-        .storeCorrupt, "task \(current.id) has the unknown phase '\(phase?.string ?? "")'")
+        .storeCorrupt,
+        "task \(current.id) has the unknown phase '\(phase?.string ?? "")'"
+      )
     }
     return handler
   }
@@ -97,7 +107,8 @@ final class Invocation: Sendable {
       // Told only after it is durable, so that nobody hears of a fault that a crash takes back.
       try await scheduler.session.barrier()
       scheduler.surroundings.report(
-        Report(type: "task_faulted", message: "task \(record.id): \(fault)", task: record.id))
+        Report(type: "task_faulted", message: "task \(record.id): \(fault)", task: record.id)
+      )
     }
     return step
   }

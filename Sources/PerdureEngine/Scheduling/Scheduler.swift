@@ -34,7 +34,9 @@ package final class Scheduler: Sendable {
     self.session = session
     self.surroundings = surroundings
     self.definitions = Dictionary(
-      definitions.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+      definitions.map { ($0.name, $0) },
+      uniquingKeysWith: { first, _ in first }
+    )
   }
 
   var isClosing: Bool { state.withLock { $0.isClosing } }
@@ -245,7 +247,9 @@ package final class Scheduler: Sendable {
     if (record.restarts ?? 0) >= limit {
       if record.abortRequested {
         let outcome = TaskOutcome.faulted(
-          message: "the abort handler was cut off too often", detail: ["reason": "restart_limit"])
+          message: "the abort handler was cut off too often",
+          detail: ["reason": "restart_limit"]
+        )
         try await end(record, outcome, tx)
       } else {
         park(record)
@@ -264,8 +268,11 @@ package final class Scheduler: Sendable {
     record.state = .running(checkpoint: checkpoint)
     try await tx.replace(record)
     let invocation = Invocation(
-      record: record, definition: definition, mode: record.abortRequested ? .abort : .run,
-      scheduler: self)
+      record: record,
+      definition: definition,
+      mode: record.abortRequested ? .abort : .run,
+      scheduler: self
+    )
     state.withLock { $0.invocations[record.id] = invocation }
     return invocation
   }
@@ -275,13 +282,18 @@ package final class Scheduler: Sendable {
     surroundings.report(
       Report(
         type: "task_parked",
-        message: "task \(record.id) was cut off \(record.restarts ?? 0) times in a row and is parked",
-        task: record.id))
+        message:
+          "task \(record.id) was cut off \(record.restarts ?? 0) times in a row and is parked",
+        task: record.id
+      )
+    )
   }
 
   /// A task whose code is missing stays as it is; one that is to be aborted ends without code.
   private func obstruct(
-    _ record: TaskRecord, _ reason: String, _ tx: Transaction
+    _ record: TaskRecord,
+    _ reason: String,
+    _ tx: Transaction
   ) async throws -> Invocation? {
     if record.abortRequested, record.abortReason == nil {
       try await end(record, .orphaned(reason: reason), tx)
@@ -322,7 +334,9 @@ package final class Scheduler: Sendable {
 
   /// Makes a decided outcome final.
   private func finish(
-    _ record: TaskRecord, _ outcome: TaskOutcome, _ tx: Transaction
+    _ record: TaskRecord,
+    _ outcome: TaskOutcome,
+    _ tx: Transaction
   ) async throws {
     switch outcome {
     case .faulted, .orphaned:

@@ -79,7 +79,10 @@ package struct TaskRuntime: Sendable {
   private let scheduler: Scheduler
 
   init(
-    record: TaskRecord, mode: Mode, signal: InvocationSignal, surroundings: TaskSurroundings,
+    record: TaskRecord,
+    mode: Mode,
+    signal: InvocationSignal,
+    surroundings: TaskSurroundings,
     scheduler: Scheduler
   ) {
     taskId = record.id

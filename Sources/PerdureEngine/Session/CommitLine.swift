@@ -32,8 +32,10 @@ package final class CommitLine: Sendable {
       holder.isActive.load(ordering: .acquiring)
     {
       throw PerdureError(
-        .nestedCommit, "a commit was begun inside another commit of the same session",
-        hint: "use the transaction that the closure was given")
+        .nestedCommit,
+        "a commit was begun inside another commit of the same session",
+        hint: "use the transaction that the closure was given"
+      )
     }
     await acquire()
     let holder = Holder()

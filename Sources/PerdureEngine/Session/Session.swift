@@ -33,7 +33,9 @@ package final class Session: Sendable {
   static let backlogBytes = 1 << 20
 
   private init(
-    store: StagedStore, clock: any HostClock, report: @escaping @Sendable (Report) -> Void
+    store: StagedStore,
+    clock: any HostClock,
+    report: @escaping @Sendable (Report) -> Void
   ) {
     self.store = store
     self.clock = clock
@@ -44,13 +46,17 @@ package final class Session: Sendable {
 
   /// Opens a session over an open storage, which it then owns.
   package static func open(
-    _ storage: any Storage, clock: any HostClock,
+    _ storage: any Storage,
+    clock: any HostClock,
     report: @escaping @Sendable (Report) -> Void = { _ in }
   ) async throws -> Session {
     let cell = SessionCell()
     let store = try await StagedStore.open(
-      storage, clock: clock, onFlush: { sequence in cell.session?.flushed(through: sequence) },
-      onFailure: { error in cell.session?.failed(error) })
+      storage,
+      clock: clock,
+      onFlush: { sequence in cell.session?.flushed(through: sequence) },
+      onFailure: { error in cell.session?.failed(error) }
+    )
     let session = Session(store: store, clock: clock, report: report)
     cell.session = session
     try await session.loadLiveTasks()
@@ -62,7 +68,9 @@ package final class Session: Sendable {
       var cursor: Cursor?
       repeat {
         let page = try await store.scanTasks(
-          TaskQuery(status: status), PageRequest(limit: 256, cursor: cursor))
+          TaskQuery(status: status),
+          PageRequest(limit: 256, cursor: cursor)
+        )
         state.withLock { state in
           for record in page.items { state.liveTasks[record.id] = record }
         }
@@ -102,13 +110,18 @@ package final class Session: Sendable {
   /// The commit is not on disk yet when this returns: it is for the inside of the engine.
   @discardableResult
   package func stage<Result>(
-    conversation: ConversationID? = nil, task: TaskID? = nil,
+    conversation: ConversationID? = nil,
+    task: TaskID? = nil,
     _ body: (Transaction) async throws -> Result
   ) async throws -> (result: Result, publication: Publication?) {
     try await line.hold {
       try admit()
       let transaction = Transaction(
-        session: self, conversationId: conversation, taskId: task, now: clock.now())
+        session: self,
+        conversationId: conversation,
+        taskId: task,
+        now: clock.now()
+      )
       let result = try await body(transaction)
       return (result, try await adopt(transaction))
     }
@@ -116,7 +129,8 @@ package final class Session: Sendable {
 
   /// Runs `body` as `stage` does and returns when the commit is on disk.
   package func commit<Result>(
-    conversation: ConversationID? = nil, task: TaskID? = nil,
+    conversation: ConversationID? = nil,
+    task: TaskID? = nil,
     _ body: (Transaction) async throws -> Result
   ) async throws -> Result {
     let (result, publication) = try await stage(conversation: conversation, task: task, body)
@@ -141,7 +155,10 @@ package final class Session: Sendable {
     let writes = tables + changes.map { $0.write } + retirements
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
-      writes, extras: transaction.extras, facts: transaction.facts)
+      writes,
+      extras: transaction.extras,
+      facts: transaction.facts
+    )
     var publication = Publication(sequence: sequence, changes: [], at: transaction.now)
     for write in tables {
       switch write {
@@ -158,8 +175,12 @@ package final class Session: Sendable {
       documents.stage(change.address, revision, at: sequence)
       publication.changes.append(
         .document(
-          revision.record, version: revision.version, value: revision.value,
-          operations: change.operations))
+          revision.record,
+          version: revision.version,
+          value: revision.value,
+          operations: change.operations
+        )
+      )
     }
     publish(publication, changes.map { $0.address })
     return publication
@@ -209,7 +230,8 @@ package final class Session: Sendable {
 
   /// Returns the newest staged revision of a built-in document, or `nil` if there is none.
   func revision(
-    _ definition: DocumentDefinition, _ conversation: ConversationID
+    _ definition: DocumentDefinition,
+    _ conversation: ConversationID
   ) async throws -> DocumentCache.Revision? {
     let address = definition.address(in: conversation)
     if let entry = documents.entry(address) { return entry.newest }
@@ -219,7 +241,8 @@ package final class Session: Sendable {
   }
 
   private func load(
-    _ address: DocumentAddress, _ definition: DocumentDefinition
+    _ address: DocumentAddress,
+    _ definition: DocumentDefinition
   ) async throws -> DocumentCache.Revision? {
     guard let record = try await store.findDocument(address, at: nil),
       let stored = try await store.document(record.id, at: nil)
@@ -228,20 +251,28 @@ package final class Session: Sendable {
       throw PerdureError(
         .unsupportedFeature,
         "document \(definition.kind) has version \(stored.version), this program knows"
-          + " \(definition.version)", hint: "use the program that wrote the store")
+          + " \(definition.version)",
+        hint: "use the program that wrote the store"
+      )
     }
     guard record.history == definition.history, record.fork == definition.fork else {
       throw PerdureError(
-        .documentMismatch, "document \(definition.kind) was stored with another history or fork")
+        .documentMismatch,
+        "document \(definition.kind) was stored with another history or fork"
+      )
     }
     return DocumentCache.Revision(
-      record: stored.record, version: stored.version, value: stored.value,
-      deltasSinceBase: stored.deltasSinceBase)
+      record: stored.record,
+      version: stored.version,
+      value: stored.value,
+      deltasSinceBase: stored.deltasSinceBase
+    )
   }
 
   /// Returns the flushed value of a built-in document, or its initial value.
   package func snapshot(
-    _ definition: DocumentDefinition, _ conversation: ConversationID
+    _ definition: DocumentDefinition,
+    _ conversation: ConversationID
   ) async throws -> JSON {
     let address = definition.address(in: conversation)
     if documents.entry(address) == nil {

@@ -30,7 +30,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     if try overlay({ !$0.conversations.isEmpty }) { try await flush() }
     return try await read { try await storage.scanConversations(query, page) }
@@ -45,7 +46,8 @@ extension StagedStore: StorageReads {
   }
 
   package func entry(
-    _ id: EntryID, visibleIn conversationId: ConversationID
+    _ id: EntryID,
+    visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
     let staged = try overlay { overlay -> EntryLookup? in
       guard let staged = overlay.entries[id], staged.record.conversationId == conversationId else {
@@ -61,7 +63,8 @@ extension StagedStore: StorageReads {
   }
 
   package func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
     if try overlay({ overlay in
       overlay.conversations[conversationId] != nil
@@ -75,7 +78,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanEntries(
-    _ query: EntryQuery, _ page: PageRequest
+    _ query: EntryQuery,
+    _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
     let staged = try overlay { overlay in
       overlay.entries.values.map { $0.record }
@@ -104,7 +108,10 @@ extension StagedStore: StorageReads {
 
   /// Joins a page of storage with staged records; a record that is in both is taken once.
   static func merge<Record: Sendable>(
-    _ stored: Page<Record>, _ staged: [Record], _ order: ScanOrder, limit: Int,
+    _ stored: Page<Record>,
+    _ staged: [Record],
+    _ order: ScanOrder,
+    limit: Int,
     id: (Record) -> Int64
   ) -> Page<Record> {
     let stagedIds = Set(staged.map(id))
@@ -136,7 +143,8 @@ extension StagedStore: StorageReads {
   }
 
   package func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
     let staged = try overlay { overlay in
       overlay.submissions.values.first {
@@ -148,17 +156,19 @@ extension StagedStore: StorageReads {
   }
 
   package func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     if try overlay({ !$0.submissions.isEmpty }) { try await flush() }
     return try await read { try await storage.scanSubmissions(query, page) }
   }
 
   package func findDocument(
-    _ address: DocumentAddress, at sequence: Int64?
+    _ address: DocumentAddress,
+    at sequence: Int64?
   ) async throws -> DocumentRecord? {
-    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } })
-    {
+    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } }
+    ) {
       try await flush()
     }
     return try await read { try await storage.findDocument(address, at: sequence) }
@@ -170,7 +180,8 @@ extension StagedStore: StorageReads {
   }
 
   package func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     if try overlay({ !$0.documents.isEmpty }) { try await flush() }
     return try await read { try await storage.scanDocuments(query, page) }
@@ -182,39 +193,53 @@ extension StagedStore: StorageReads {
   }
 
   /// Finds out what must be known to judge a batch whose author does not know it.
-  package func facts(for needs: BatchNeeds) async throws -> BatchFacts {
+  package func facts(_ needs: BatchNeeds) async throws -> BatchFacts {
+    var rest = needs
+    var facts = try state.withLock { state in
+      try Self.check(state)
+      let facts = state.overlay.facts(needs)
+      // What this session minted and did not stage is nothing yet; storage cannot know of it.
+      rest.ids = needs.ids.filter { facts.types[$0] == nil && $0 < state.durable.nextId }
+      rest.documents = needs.documents.filter { facts.documents[$0] == nil }
+      return facts
+    }
+    // Values and addresses depend on revisions that only storage replays.
+    if !rest.sources.isEmpty || !rest.addresses.isEmpty || !facts.documents.isEmpty {
+      if try overlay({ !$0.documents.isEmpty }) {
+        try await flush()
+        rest.documents = needs.documents
+      }
+    }
+    guard !rest.isEmpty else { return facts }
+    let stored = try await read { try await storage.facts(rest) }
+    facts.types.merge(stored.types) { staged, _ in staged }
+    facts.documents.merge(stored.documents) { _, stored in stored }
+    facts.current = stored.current
+    facts.sources = stored.sources
+    return facts
+  }
+}
+
+extension StagedStore.Overlay {
+  /// What the staged records say of these needs.
+  func facts(_ needs: BatchNeeds) -> BatchFacts {
     var facts = BatchFacts()
-    for id in needs.ids { facts.types[id] = try await recordType(of: id) }
+    for id in needs.ids { facts.types[id] = type(of: id) }
     for id in needs.documents {
-      guard let record = try await documentRecord(id) else { continue }
-      let version = try await document(id, at: nil)?.version
-      facts.documents[id] = DocumentHead(record: record, version: version)
-    }
-    for address in needs.addresses {
-      facts.current[address] = try await findDocument(address, at: nil)?.id
-    }
-    for source in needs.sources {
-      do {
-        facts.sources[source] = try await document(source.id, at: source.at)
-      } catch let error as PerdureError where error.code == .invalidRequest {
-        continue
+      // The version of the newest revision is read from storage after a flush.
+      if let staged = documents[id] {
+        facts.documents[id] = DocumentHead(record: staged.record, version: nil)
       }
     }
     return facts
   }
 
-  private func recordType(of id: Int64) async throws -> RecordType? {
-    if let id = ConversationID(id), try await conversation(id) != nil { return .conversation }
-    if let id = EntryID(id), try await entry(id) != nil { return .entry }
-    if let id = TaskID(id), try await task(id) != nil { return .task }
-    if let id = SubmissionID(id), try await submission(id) != nil { return .submission }
-    if let id = DocumentID(id), try await documentRecord(id) != nil { return .document }
+  private func type(of id: Int64) -> RecordType? {
+    if let id = ConversationID(id), conversations[id] != nil { return .conversation }
+    if let id = EntryID(id), entries[id] != nil { return .entry }
+    if let id = TaskID(id), tasks[id] != nil { return .task }
+    if let id = SubmissionID(id), submissions[id] != nil { return .submission }
+    if let id = DocumentID(id), documents[id] != nil { return .document }
     return nil
-  }
-
-  /// Returns the record of a document that is alive; retired ones cannot be reached any more.
-  private func documentRecord(_ id: DocumentID) async throws -> DocumentRecord? {
-    if let staged = try overlay({ $0.documents[id]?.record }) { return staged }
-    return try await document(id, at: nil)?.record
   }
 }

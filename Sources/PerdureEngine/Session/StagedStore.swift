@@ -46,8 +46,11 @@ package final class StagedStore: Sendable {
   private let onFailure: FailureObserver
 
   private init(
-    storage: any Storage, counters: StoreCounters, clock: any HostClock,
-    onFlush: @escaping FlushObserver, onFailure: @escaping FailureObserver
+    storage: any Storage,
+    counters: StoreCounters,
+    clock: any HostClock,
+    onFlush: @escaping FlushObserver,
+    onFailure: @escaping FailureObserver
   ) {
     self.storage = storage
     self.clock = clock
@@ -58,12 +61,18 @@ package final class StagedStore: Sendable {
 
   /// Makes a staging layer over an open storage.
   package static func open(
-    _ storage: any Storage, clock: any HostClock, onFlush: @escaping FlushObserver = { _ in },
+    _ storage: any Storage,
+    clock: any HostClock,
+    onFlush: @escaping FlushObserver = { _ in },
     onFailure: @escaping FailureObserver = { _ in }
   ) async throws -> StagedStore {
     StagedStore(
-      storage: storage, counters: try await storage.counters(), clock: clock, onFlush: onFlush,
-      onFailure: onFailure)
+      storage: storage,
+      counters: try await storage.counters(),
+      clock: clock,
+      onFlush: onFlush,
+      onFailure: onFailure
+    )
   }
 
   /// Returns an id that no record has had; throws when there are none left.
@@ -89,7 +98,9 @@ package final class StagedStore: Sendable {
   /// `facts` are what the caller knows of the records it replaces; without them they are looked
   /// up. Throws `invalidBatch` and changes nothing if the commit breaks a rule of the store.
   package func stage(
-    _ writes: [StorageWrite], extras: [ExtraWrite] = [], facts: BatchFacts? = nil
+    _ writes: [StorageWrite],
+    extras: [ExtraWrite] = [],
+    facts: BatchFacts? = nil
   ) async throws -> (sequence: Int64, effects: BatchEffects) {
     let sequence = try state.withLock { state in
       try Self.check(state)
@@ -97,7 +108,7 @@ package final class StagedStore: Sendable {
     }
     let batch = Batch(sequence: sequence, writes: writes, extras: extras, at: clock.now())
     let known: BatchFacts
-    if let facts { known = facts } else { known = try await self.facts(for: BatchNeeds(batch)) }
+    if let facts { known = facts } else { known = try await self.facts(BatchNeeds(batch)) }
     let effects = try BatchEffects(batch, known)
     try state.withLock { state in
       try Self.check(state)
@@ -184,7 +195,8 @@ package final class StagedStore: Sendable {
   @discardableResult
   package func fail(_ error: any Error) -> PerdureError {
     let cause =
-      (error as? PerdureError) ?? PerdureError(.storageFailed, "the store failed", cause: "\(error)")
+      (error as? PerdureError)
+      ?? PerdureError(.storageFailed, "the store failed", cause: "\(error)")
     let (first, waiters, isFirst) = state.withLock { state in
       let isFirst = state.failure == nil
       if isFirst { state.failure = cause }
@@ -213,9 +225,12 @@ package final class StagedStore: Sendable {
 
   static func failed(_ cause: PerdureError) -> PerdureError {
     PerdureError(
-      .sessionFailed, "the session failed: \(cause.message)",
+      .sessionFailed,
+      "the session failed: \(cause.message)",
       hint: cause.hint ?? "close it and open the store again",
-      details: ["code": .string(cause.code.rawValue)], cause: cause.cause)
+      details: ["code": .string(cause.code.rawValue)],
+      cause: cause.cause
+    )
   }
 
   static func check(_ state: borrowing State) throws {
@@ -272,7 +287,8 @@ extension StagedStore.Overlay {
   /// Forgets what a flushed batch wrote, unless a later batch wrote it again.
   mutating func remove(_ batch: Batch) {
     func drop<ID: Hashable, Record: Sendable>(
-      _ id: ID, from records: inout [ID: StagedStore.Staged<Record>]
+      _ id: ID,
+      from records: inout [ID: StagedStore.Staged<Record>]
     ) {
       if let staged = records[id], staged.sequence <= batch.sequence { records[id] = nil }
     }

@@ -49,12 +49,16 @@ package final class Transaction {
   private func check(reading method: String? = nil) throws {
     if isSettled {
       throw PerdureError(
-        .transactionSettled, "a transaction was used after its closure returned")
+        .transactionSettled,
+        "a transaction was used after its closure returned"
+      )
     }
     if let method, hasWrittenTable {
       throw PerdureError(
-        .readAfterWrite, "\(method) was read after the transaction had written a table",
-        hint: "read tables before the first write")
+        .readAfterWrite,
+        "\(method) was read after the transaction had written a table",
+        hint: "read tables before the first write"
+      )
     }
   }
 
@@ -78,7 +82,8 @@ package final class Transaction {
 
   /// Returns the submission with this request id, or `nil`.
   package func submission(
-    requestId: JSONString, in conversation: ConversationID
+    requestId: JSONString,
+    in conversation: ConversationID
   ) async throws -> SubmissionRecord? {
     try check(reading: "submissionByRequest")
     return try await session.store.submission(requestId: requestId, in: conversation)
@@ -88,7 +93,8 @@ package final class Transaction {
   package func newestEntry(in conversation: ConversationID) async throws -> EntryRecord? {
     try check(reading: "scanEntries")
     return try await session.store.scanEntries(
-      EntryQuery(conversationId: conversation), PageRequest(limit: 1)
+      EntryQuery(conversationId: conversation),
+      PageRequest(limit: 1)
     ).items.first
   }
 
@@ -131,7 +137,8 @@ package final class Transaction {
   /// Appends an entry and returns its record.
   @discardableResult
   package func append(
-    _ draft: EntryDraft, to conversation: ConversationID
+    _ draft: EntryDraft,
+    to conversation: ConversationID
   ) async throws -> EntryRecord {
     try check()
     hasWrittenTable = true
@@ -147,8 +154,15 @@ package final class Transaction {
       case nil: nil
       }
     let record = EntryRecord(
-      id: id, conversationId: conversation, kind: draft.kind, model: draft.model,
-      data: draft.data, head: head, edits: draft.edits, byTaskId: taskId)
+      id: id,
+      conversationId: conversation,
+      kind: draft.kind,
+      model: draft.model,
+      data: draft.data,
+      head: head,
+      edits: draft.edits,
+      byTaskId: taskId
+    )
     appended.append(.entry(record))
     extras.append(ExtraWrite(scope: "entry", id: id.value, value: ["at": .int(now)]))
     return record
@@ -156,16 +170,23 @@ package final class Transaction {
 
   /// Creates a pending task and returns its record; the owner's conversation is the task's.
   package func createTask(
-    _ definition: TaskDefinition, input: JSON, owner: TaskID? = nil,
+    _ definition: TaskDefinition,
+    input: JSON,
+    owner: TaskID? = nil,
     conversation: ConversationID
   ) async throws -> TaskRecord {
     try check()
     hasWrittenTable = true
     try await requireConversation(conversation)
     let record = TaskRecord(
-      id: TaskID.known(try mint()), conversationId: conversation, kind: definition.name,
-      version: definition.version, input: input, owner: owner,
-      state: .pending(checkpoint: definition.initial(input)))
+      id: TaskID.known(try mint()),
+      conversationId: conversation,
+      kind: definition.name,
+      version: definition.version,
+      input: input,
+      owner: owner,
+      state: .pending(checkpoint: definition.initial(input))
+    )
     put(record)
     newTasks.append(record.id)
     return record
@@ -182,7 +203,9 @@ package final class Transaction {
     hasWrittenTable = true
     var record = record
     let candidate: TaskRecord?
-    if let staged = tasks[record.id] { candidate = staged } else {
+    if let staged = tasks[record.id] {
+      candidate = staged
+    } else {
       candidate = try await session.task(record.id)
     }
     guard let candidate, candidate.isLive, candidate.conversationId == record.conversationId else {
@@ -204,15 +227,21 @@ package final class Transaction {
 
   /// Creates a submission and returns its record.
   package func createSubmission(
-    in conversation: ConversationID, requestId: JSONString?, kind: SubmissionRecord.Kind,
+    in conversation: ConversationID,
+    requestId: JSONString?,
+    kind: SubmissionRecord.Kind,
     state: SubmissionRecord.State
   ) async throws -> SubmissionRecord {
     try check()
     hasWrittenTable = true
     try await requireConversation(conversation)
     let record = SubmissionRecord(
-      id: SubmissionID.known(try mint()), conversationId: conversation, requestId: requestId,
-      kind: kind, state: state)
+      id: SubmissionID.known(try mint()),
+      conversationId: conversation,
+      requestId: requestId,
+      kind: kind,
+      state: state
+    )
     submissionOrder.append(record.id)
     submissions[record.id] = record
     extras.append(ExtraWrite(scope: "submission", id: record.id.value, value: ["at": .int(now)]))
@@ -221,12 +250,15 @@ package final class Transaction {
 
   /// Settles a submission; one that is settled already stays as it is.
   package func settle(
-    _ id: SubmissionID, _ settlement: (SubmissionRecord) throws -> SubmissionRecord.State
+    _ id: SubmissionID,
+    _ settlement: (SubmissionRecord) throws -> SubmissionRecord.State
   ) async throws {
     try check()
     hasWrittenTable = true
     let candidate: SubmissionRecord?
-    if let staged = submissions[id] { candidate = staged } else {
+    if let staged = submissions[id] {
+      candidate = staged
+    } else {
       candidate = try await session.store.submission(id)
     }
     guard var record = candidate else {
@@ -249,7 +281,8 @@ package final class Transaction {
   /// Returns the value of a built-in document as this commit sees it; the initial value if there
   /// is none. Never creates it.
   package func value(
-    _ definition: DocumentDefinition, _ conversation: ConversationID
+    _ definition: DocumentDefinition,
+    _ conversation: ConversationID
   ) async throws -> JSON {
     try check()
     let address = definition.address(in: conversation)
@@ -259,7 +292,8 @@ package final class Transaction {
 
   /// Opens a built-in document, creating it if it does not exist, and lets `body` change it.
   package func edit<Result>(
-    _ definition: DocumentDefinition, _ conversation: ConversationID,
+    _ definition: DocumentDefinition,
+    _ conversation: ConversationID,
     _ body: (inout DocumentDraft) throws -> Result
   ) async throws -> Result {
     try check()
@@ -276,7 +310,10 @@ package final class Transaction {
         initial = ["sessionId": .string(UUIDv7.make(at: now))]
       }
       open = OpenDocument(
-        definition: definition, base: base, draft: DocumentDraft(base: base?.value ?? initial))
+        definition: definition,
+        base: base,
+        draft: DocumentDraft(base: base?.value ?? initial)
+      )
       documentOrder.append(address)
     }
     defer { documents[address] = open }
@@ -308,13 +345,24 @@ package final class Transaction {
     let value = open.draft.value
     guard let base = open.base else {
       let record = DocumentRecord(
-        id: DocumentID.known(try mint()), address: address, history: definition.history,
-        fork: definition.fork, createdAt: 0)
+        id: DocumentID.known(try mint()),
+        address: address,
+        history: definition.history,
+        fork: definition.fork,
+        createdAt: 0
+      )
       let revision = DocumentCache.Revision(
-        record: record, version: definition.version, value: value, deltasSinceBase: 0)
+        record: record,
+        version: definition.version,
+        value: value,
+        deltasSinceBase: 0
+      )
       return DocumentChange(
-        address: address, revision: revision, operations: [],
-        write: .createDocument(record, version: definition.version, value: value))
+        address: address,
+        revision: revision,
+        operations: [],
+        write: .createDocument(record, version: definition.version, value: value)
+      )
     }
     let operations = open.draft.operations
     guard !operations.isEmpty else { return nil }
@@ -325,11 +373,17 @@ package final class Transaction {
       : .delta(version: definition.version, operations: operations)
     facts.documents[base.record.id] = DocumentHead(record: base.record, version: base.version)
     let revision = DocumentCache.Revision(
-      record: base.record, version: definition.version, value: value,
-      deltasSinceBase: isBase ? 0 : base.deltasSinceBase + 1)
+      record: base.record,
+      version: definition.version,
+      value: value,
+      deltasSinceBase: isBase ? 0 : base.deltasSinceBase + 1
+    )
     return DocumentChange(
-      address: address, revision: revision, operations: operations,
-      write: .changeDocument(base.record.id, content))
+      address: address,
+      revision: revision,
+      operations: operations,
+      write: .changeDocument(base.record.id, content)
+    )
   }
 
   /// The table writes in the order that publications and stores see.
@@ -339,7 +393,9 @@ package final class Transaction {
       let candidate = tasks[owner] ?? session.liveTask(owner)
       guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
         throw PerdureError(
-          .invalidBatch, "task \(id) cannot be owned by task \(owner), which is ending or gone")
+          .invalidBatch,
+          "task \(id) cannot be owned by task \(owner), which is ending or gone"
+        )
       }
     }
     return appended + submissionOrder.compactMap { submissions[$0].map { .submission($0) } }
@@ -355,7 +411,9 @@ package final class Transaction {
       var cursor: Cursor?
       repeat {
         let page = try await session.store.scanDocuments(
-          DocumentQuery(scope: .task(id)), PageRequest(limit: 256, cursor: cursor))
+          DocumentQuery(scope: .task(id)),
+          PageRequest(limit: 256, cursor: cursor)
+        )
         for record in page.items {
           facts.documents[record.id] = DocumentHead(record: record, version: nil)
           writes.append(.retireDocument(record.id))

@@ -48,7 +48,8 @@ final class WaitList: Sendable {
   /// Returns when `target` has ended on disk; `hasEnded` is asked once after registration, so that
   /// an end in between is not missed. Cancelling the calling task ends only this wait.
   func wait(
-    for target: Target, hasEnded: @escaping @Sendable () async throws -> Bool
+    for target: Target,
+    hasEnded: @escaping @Sendable () async throws -> Bool
   ) async throws {
     let id = state.withLock { state in
       defer { state.nextId += 1 }

@@ -50,8 +50,11 @@ final class RunningCall: ToolCallHost {
   static func hint(_ limits: OutputLimits, _ settings: Settings) -> OutputWindowHint? {
     guard limits.retain == .tail else { return nil }
     return OutputWindowHint(
-      maxBytes: limits.maxBytes, maxLines: limits.maxLines,
-      minIntervalMs: Int(clamping: settings.outputIntervalMs), bytesPerSecond: Int(bytesPerSecond))
+      maxBytes: limits.maxBytes,
+      maxLines: limits.maxLines,
+      minIntervalMs: Int(clamping: settings.outputIntervalMs),
+      bytesPerSecond: Int(bytesPerSecond)
+    )
   }
 
   // MARK: ToolCallHost
@@ -144,15 +147,17 @@ final class RunningCall: ToolCallHost {
         let retained = state.window.retained()
         let now = Shown(
           output: retained.text.isEmpty && !retained.truncated ? nil : retained.text,
-          droppedBytes: retained.droppedBytes, droppedLines: retained.droppedLines,
+          droppedBytes: retained.droppedBytes,
+          droppedLines: retained.droppedLines,
           details: state.hasDetails ? state.details ?? .null : nil,
-          diagnostics: state.diagnostics)
+          diagnostics: state.diagnostics
+        )
         return (state.shown, now)
       }
       guard before != now else { return 0 }
       try await runtime.commit { tx, record in
         try await tx.editSlot(of: record.id, record.conversationId) { live, slot in
-          guard live.value.at(slot)?["status"] == "running" else { return }
+          guard live.value.value(at: slot)?["status"] == "running" else { return }
           try Self.show(now, instead: before, in: &live, slot)
         }
         return nil
@@ -205,8 +210,10 @@ final class RunningCall: ToolCallHost {
       state.isOver = true
       state.window.finish()
       return Reported(
-        retained: state.window.retained(), diagnostics: state.diagnostics,
-        details: state.hasDetails ? state.details : nil)
+        retained: state.window.retained(),
+        diagnostics: state.diagnostics,
+        details: state.hasDetails ? state.details : nil
+      )
     }
     await throttle.withLock { $0 }?.stop()
     return reported

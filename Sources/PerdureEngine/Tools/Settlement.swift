@@ -57,7 +57,8 @@ struct Settlement {
     diagnostics += result.diagnostics
     if result.control?.isEmpty == false {
       diagnostics.append(
-        ToolDiagnostic(.warn, "this host does not act on the control part of results yet"))
+        ToolDiagnostic(.warn, "this host does not act on the control part of results yet")
+      )
     }
     guard let output = result.output else { return keep(reported.retained) }
     let bounded = OutputWindow.bound(output, limits: tool.outputLimits)
@@ -73,8 +74,11 @@ struct Settlement {
   private mutating func noteTruncation(_ bytes: Int, _ lines: Int) {
     diagnostics.append(
       ToolDiagnostic(
-        .warn, "the output was truncated: \(bytes) bytes, \(lines) lines left out",
-        code: "truncated"))
+        .warn,
+        "the output was truncated: \(bytes) bytes, \(lines) lines left out",
+        code: "truncated"
+      )
+    )
   }
 
   /// The entry that holds the result.
@@ -91,8 +95,15 @@ struct Settlement {
     }
     if let failure { diagnostics.append(failure) }
     return ToolResultEntry.draft(
-      call, content: content, diagnostics: diagnostics, isError: isError || failure != nil,
-      details: details, usage: usage, durationMs: durationMs, at: now)
+      call,
+      content: content,
+      diagnostics: diagnostics,
+      isError: isError || failure != nil,
+      details: details,
+      usage: usage,
+      durationMs: durationMs,
+      at: now
+    )
   }
 
   /// The outcome of the task whose result lies in `entry`.

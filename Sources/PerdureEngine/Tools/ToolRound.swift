@@ -48,7 +48,11 @@ enum ToolRound {
         var slot: JSONObject = ["callId": .string(call.id), "name": .string(call.name)]
         if !isOffered {
           let result = ToolResultEntry.failure(
-            call, "tool_unavailable", "the tool '\(call.name.string)' was not offered", at: tx.now)
+            call,
+            "tool_unavailable",
+            "the tool '\(call.name.string)' was not offered",
+            at: tx.now
+          )
           slot["status"] = "done"
           slot["entry"] = try await tx.append(result, to: conversation).id.json
         } else {
@@ -80,7 +84,8 @@ enum ToolRound {
     try await tx.createTask(
       ToolTask.definition,
       input: ["kind": "model", "assistant": assistant.json, "callId": .string(call)],
-      owner: record.id, conversation: record.conversationId
+      owner: record.id,
+      conversation: record.conversationId
     ).id
   }
 
@@ -163,8 +168,10 @@ enum ToolResultEntry {
     if let durationMs { message["durationMs"] = .int(durationMs) }
     message["timestamp"] = .int(now)
     return EntryDraft(
-      kind: "pi.tool-result", model: [.object(message)],
-      data: ["diagnostics": .array(diagnostics.map { $0.json })])
+      kind: "pi.tool-result",
+      model: [.object(message)],
+      data: ["diagnostics": .array(diagnostics.map { $0.json })]
+    )
   }
 
   /// A result that the engine writes itself.
@@ -175,7 +182,14 @@ enum ToolResultEntry {
     at now: Int64
   ) -> EntryDraft {
     draft(
-      call, content: [], diagnostics: [ToolDiagnostic(.error, message, code: code)],
-      isError: true, details: nil, usage: nil, durationMs: nil, at: now)
+      call,
+      content: [],
+      diagnostics: [ToolDiagnostic(.error, message, code: code)],
+      isError: true,
+      details: nil,
+      usage: nil,
+      durationMs: nil,
+      at: now
+    )
   }
 }

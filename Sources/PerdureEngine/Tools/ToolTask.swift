@@ -39,7 +39,9 @@ enum ToolTask {
     let entry = try await runtime.entry(assistant)
     guard let call = ToolRound.calls(of: entry).first(where: { $0.id == callId }) else {
       throw PerdureError(
-        .storeCorrupt, "entry \(assistant) has no call '\(callId.string)' for task \(record.id)")
+        .storeCorrupt,
+        "entry \(assistant) has no call '\(callId.string)' for task \(record.id)"
+      )
     }
     return call
   }
@@ -102,10 +104,14 @@ enum ToolTask {
     guard checkpoint?["replay"] == "safe", let tool, tool.tool.replay == .safe else {
       let text = "the call was interrupted; whether it took effect is not known"
       return try await settle(
-        runtime, call,
+        runtime,
+        call,
         Settlement(
-          outcome: .failed(message: text), failure: ToolDiagnostic(.error, text, code: "interrupted"),
-          fromSlot: true))
+          outcome: .failed(message: text),
+          failure: ToolDiagnostic(.error, text, code: "interrupted"),
+          fromSlot: true
+        )
+      )
     }
     try await runtime.commit { tx, record in
       try await tx.clearProgress(of: record.id, record.conversationId)
@@ -128,17 +134,26 @@ enum ToolTask {
     let (deadline, overflow) = runtime.surroundings.clock.monotonic()
       .addingReportingOverflow(tool.deadline.nanoseconds)
     let invocation = ToolCall(
-      callId: call.id, conversationId: runtime.conversationId, taskId: runtime.taskId,
-      arguments: arguments, replay: tool.replay, recovered: recovered,
+      callId: call.id,
+      conversationId: runtime.conversationId,
+      taskId: runtime.taskId,
+      arguments: arguments,
+      replay: tool.replay,
+      recovered: recovered,
       outputWindow: RunningCall.hint(tool.outputLimits, runtime.settings),
-      deadline: overflow ? .max : deadline, host: running)
+      deadline: overflow ? .max : deadline,
+      host: running
+    )
     let (end, durationMs) = await ToolExecution(runtime: runtime, tool: tool, running: running)
       .run(invocation)
     let reported = await running.finish()
     // A cancelled call writes nothing: its abort, or the next opening, decides.
     try runtime.checkSignal()
     try await settle(
-      runtime, call, Settlement(end, reported, tool, durationMs))
+      runtime,
+      call,
+      Settlement(end, reported, tool, durationMs)
+    )
   }
 
   // MARK: Settlement
@@ -150,8 +165,10 @@ enum ToolTask {
     _ text: String
   ) async throws {
     try await settle(
-      runtime, call,
-      Settlement(outcome: nil, failure: ToolDiagnostic(.error, text, code: code)))
+      runtime,
+      call,
+      Settlement(outcome: nil, failure: ToolDiagnostic(.error, text, code: code))
+    )
   }
 
   /// Writes the result, ends the slot and the task, in one commit.
@@ -188,9 +205,13 @@ enum ToolTask {
       ? "the call was \(code) while it ran; whether it took effect is not known"
       : "the call was \(code) before it started"
     try await settle(
-      runtime, call,
+      runtime,
+      call,
       Settlement(
         outcome: .aborted(reason: record.abortReason?.string),
-        failure: ToolDiagnostic(.error, text, code: code), fromSlot: true))
+        failure: ToolDiagnostic(.error, text, code: code),
+        fromSlot: true
+      )
+    )
   }
 }

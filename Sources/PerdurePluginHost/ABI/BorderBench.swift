@@ -26,7 +26,9 @@ package struct BorderBench: Sendable {
       let status = code.start(id, target: target, input: input, deadline: 0)
       guard status == 0, case .bytes(let bytes)? = call.takeOutcome() else {
         throw PerdureError(
-          .pluginFault, "plugin \(core.id) did not answer the benchmark inside start")
+          .pluginFault,
+          "plugin \(core.id) did not answer the benchmark inside start"
+        )
       }
       received += bytes.count
     }

@@ -30,7 +30,9 @@ enum Border {
   }
 
   private static func prefix<Value>(
-    _ pointer: UnsafePointer<Value>, of zero: Value, stated: UInt32
+    _ pointer: UnsafePointer<Value>,
+    of zero: Value,
+    stated: UInt32
   ) -> Value {
     var copy = zero
     let count = min(Int(stated), MemoryLayout<Value>.size)
@@ -42,7 +44,9 @@ enum Border {
 
   /// Copies bytes within `limit`; absent ones are `nil`.
   static func bytes(
-    _ pointer: UnsafePointer<UInt8>?, _ length: Int, limit: Int
+    _ pointer: UnsafePointer<UInt8>?,
+    _ length: Int,
+    limit: Int
   ) throws(BorderProblem) -> [UInt8]? {
     // SIZE_MAX, the length of an absent value, arrives as -1.
     if length == -1 { return nil }
@@ -61,7 +65,9 @@ enum Border {
 
   /// Tells what kind of bytes a blob holds.
   static func mediaType(_ string: pdr_str) throws(BorderProblem) -> MediaType {
-    guard unsafe string.len != 0, let name = unsafe try text(string, limit: mediaTypeLimit), !name.isEmpty else {
+    guard unsafe string.len != 0, let name = unsafe try text(string, limit: mediaTypeLimit),
+      !name.isEmpty
+    else {
       return .json
     }
     guard let type = MediaType(name: name) else { throw .mediaType(name) }
@@ -73,7 +79,9 @@ enum Border {
     guard unsafe blob.flags & 0xFFFF_0000 == 0 else { throw .flags }
     let type = unsafe try mediaType(blob.media_type)
     return Payload(
-      type: type, bytes: unsafe try bytes(blob.ptr, blob.len, limit: limit) ?? [])
+      type: type,
+      bytes: unsafe try bytes(blob.ptr, blob.len, limit: limit) ?? []
+    )
   }
 }
 

@@ -10,7 +10,10 @@ enum FileAccess {
   static func read(_ path: String, limit: Int) throws(PerdureError) -> [UInt8] {
     guard let bytes = try readIfPresent(path, limit: limit) else {
       throw PerdureError(
-        .pluginRefused, "plugin file \(path) does not exist", hint: "check the path")
+        .pluginRefused,
+        "plugin file \(path) does not exist",
+        hint: "check the path"
+      )
     }
     return bytes
   }
@@ -25,12 +28,18 @@ enum FileAccess {
     guard unsafe fstat(descriptor, &status) == 0 else { throw failure(path, "cannot be read") }
     guard status.st_mode & S_IFMT == S_IFREG else {
       throw PerdureError(
-        .pluginRefused, "plugin file \(path) is not a regular file", hint: "name the .so file itself")
+        .pluginRefused,
+        "plugin file \(path) is not a regular file",
+        hint: "name the .so file itself"
+      )
     }
     let size = Int(status.st_size)
     guard size <= limit else {
       throw PerdureError(
-        .pluginRefused, "plugin file \(path) is larger than \(limit) bytes", hint: "strip it")
+        .pluginRefused,
+        "plugin file \(path) is larger than \(limit) bytes",
+        hint: "strip it"
+      )
     }
     var failed = false
     let bytes = unsafe [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
@@ -86,8 +95,10 @@ enum FileAccess {
     }
     guard status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
       throw PerdureError(
-        .pluginRefused, "the folder \(path) for private copies can be written by others",
-        hint: "run chmod 700 on it or set XDG_CACHE_HOME to a folder of your own")
+        .pluginRefused,
+        "the folder \(path) for private copies can be written by others",
+        hint: "run chmod 700 on it or set XDG_CACHE_HOME to a folder of your own"
+      )
     }
   }
 
@@ -102,7 +113,8 @@ enum FileAccess {
           unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { name in
             unsafe String(cString: name)
           }
-        })
+        }
+      )
     }
     return names
   }
@@ -126,13 +138,18 @@ enum FileAccess {
     }
     let digits = Array("0123456789abcdef".utf8)
     return String(
-      decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+      decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
+      as: UTF8.self
+    )
   }
 
   private static func failure(_ path: String, _ what: String) -> PerdureError {
     let reason = unsafe String(cString: strerror(errno))
     return PerdureError(
-      .pluginRefused, "\(path) \(what)", hint: "check its permissions and the free space",
-      cause: reason)
+      .pluginRefused,
+      "\(path) \(what)",
+      hint: "check its permissions and the free space",
+      cause: reason
+    )
   }
 }

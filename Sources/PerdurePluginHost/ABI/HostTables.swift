@@ -24,24 +24,45 @@ import Synchronization
     unsafe context = .allocate(capacity: 1)
     unsafe context.initialize(
       to: HostContext(
-        calls: core.calls, requests: core.requests, gone: Atomic(false),
-        core: Unmanaged.passRetained(core), host: .allocate(capacity: 1),
-        callsTable: .allocate(capacity: 1), invokeTable: .allocate(capacity: 1)))
+        calls: core.calls,
+        requests: core.requests,
+        gone: Atomic(false),
+        core: Unmanaged.passRetained(core),
+        host: .allocate(capacity: 1),
+        callsTable: .allocate(capacity: 1),
+        invokeTable: .allocate(capacity: 1)
+      )
+    )
     let opaque = unsafe UnsafeMutableRawPointer(context)
-    unsafe context.pointee.host.initialize(to: pdr_host(
-      size: UInt32(MemoryLayout<pdr_host>.size), minor: UInt32(PDR_ABI_MINOR), ctx: opaque,
-      query: { unsafe queryTable($0, $1, $2) }))
-    unsafe context.pointee.callsTable.initialize(to: pdr_calls_1(
-      size: UInt32(MemoryLayout<pdr_calls_1>.size), reserved: 0, ctx: opaque,
-      complete: { unsafe completeCall($0, $1, $2, $3, $4) },
-      emit: { unsafe emitFrame($0, $1, $2) },
-      credit: { unsafe creditLeft($0, $1, $2) },
-      cancelled: { unsafe cancelledReason($0, $1) },
-      on_cancel: { unsafe onCancel($0, $1, $2, $3) }))
-    unsafe context.pointee.invokeTable.initialize(to: pdr_invoke_1(
-      size: UInt32(MemoryLayout<pdr_invoke_1>.size), reserved: 0, ctx: opaque,
-      start: { unsafe startRequest($0, $1, $2, $3, $4, $5, $6) },
-      cancel: { unsafe cancelRequest($0, $1) }))
+    unsafe context.pointee.host.initialize(
+      to: pdr_host(
+        size: UInt32(MemoryLayout<pdr_host>.size),
+        minor: UInt32(PDR_ABI_MINOR),
+        ctx: opaque,
+        query: { unsafe queryTable($0, $1, $2) }
+      )
+    )
+    unsafe context.pointee.callsTable.initialize(
+      to: pdr_calls_1(
+        size: UInt32(MemoryLayout<pdr_calls_1>.size),
+        reserved: 0,
+        ctx: opaque,
+        complete: { unsafe completeCall($0, $1, $2, $3, $4) },
+        emit: { unsafe emitFrame($0, $1, $2) },
+        credit: { unsafe creditLeft($0, $1, $2) },
+        cancelled: { unsafe cancelledReason($0, $1) },
+        on_cancel: { unsafe onCancel($0, $1, $2, $3) }
+      )
+    )
+    unsafe context.pointee.invokeTable.initialize(
+      to: pdr_invoke_1(
+        size: UInt32(MemoryLayout<pdr_invoke_1>.size),
+        reserved: 0,
+        ctx: opaque,
+        start: { unsafe startRequest($0, $1, $2, $3, $4, $5, $6) },
+        cancel: { unsafe cancelRequest($0, $1) }
+      )
+    )
   }
 
   /// Makes every function answer `gone` from now on.
@@ -49,12 +70,15 @@ import Synchronization
 }
 
 @inline(__always)
-private func hostContext(_ pointer: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<HostContext>? {
+private func hostContext(_ pointer: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<HostContext>?
+{
   unsafe pointer?.assumingMemoryBound(to: HostContext.self)
 }
 
 private func queryTable(
-  _ ctx: UnsafeMutableRawPointer?, _ name: pdr_str, _ minimum: UInt32
+  _ ctx: UnsafeMutableRawPointer?,
+  _ name: pdr_str,
+  _ minimum: UInt32
 ) -> UnsafeRawPointer? {
   guard let context = unsafe hostContext(ctx),
     let name = unsafe try? Border.text(name, limit: Border.nameLimit)
@@ -71,8 +95,11 @@ private func queryTable(
 }
 
 private func completeCall(
-  _ ctx: UnsafeMutableRawPointer?, _ id: UInt64, _ status: Int32,
-  _ value: UnsafePointer<pdr_blob>?, _ err: UnsafePointer<pdr_err>?
+  _ ctx: UnsafeMutableRawPointer?,
+  _ id: UInt64,
+  _ status: Int32,
+  _ value: UnsafePointer<pdr_blob>?,
+  _ err: UnsafePointer<pdr_err>?
 ) -> Int32 {
   let blob = unsafe value.map { unsafe Border.blob($0) }
   defer { if let blob = unsafe blob { unsafe releaseBlob(blob) } }
@@ -102,14 +129,18 @@ private func completeBytes(_ call: PluginCall, _ blob: pdr_blob?) -> Int32 {
 }
 
 private func complete(
-  _ call: PluginCall, of core: PluginCore, _ status: Int32, _ blob: pdr_blob?,
+  _ call: PluginCall,
+  of core: PluginCore,
+  _ status: Int32,
+  _ blob: pdr_blob?,
   _ err: UnsafePointer<pdr_err>?
 ) -> Int32 {
   do throws(BorderProblem) {
     guard status != 0 else {
       let payload =
-        if let blob = unsafe blob { unsafe try Border.payload(blob, limit: Border.messageLimit) }
-        else { Payload(type: .json, bytes: []) }
+        if let blob = unsafe blob {
+          unsafe try Border.payload(blob, limit: Border.messageLimit)
+        } else { Payload(type: .json, bytes: []) }
       return core.finish(call, with: payload)
     }
     var failure = CallFailure(status: status)
@@ -126,7 +157,9 @@ private func complete(
 }
 
 private func emitFrame(
-  _ ctx: UnsafeMutableRawPointer?, _ id: UInt64, _ chunk: UnsafePointer<pdr_blob>?
+  _ ctx: UnsafeMutableRawPointer?,
+  _ id: UInt64,
+  _ chunk: UnsafePointer<pdr_blob>?
 ) -> Int32 {
   let blob = unsafe chunk.map { unsafe Border.blob($0) }
   defer { if let blob = unsafe blob { unsafe releaseBlob(blob) } }
@@ -148,7 +181,9 @@ private func emitFrame(
 }
 
 private func creditLeft(
-  _ ctx: UnsafeMutableRawPointer?, _ id: UInt64, _ left: UnsafeMutablePointer<UInt64>?
+  _ ctx: UnsafeMutableRawPointer?,
+  _ id: UInt64,
+  _ left: UnsafeMutablePointer<UInt64>?
 ) -> Int32 {
   guard let context = unsafe hostContext(ctx), let left = unsafe left else { return PDR_E_INVALID }
   return unsafe withCall(context, id) { call, _ in
@@ -164,7 +199,9 @@ private func cancelledReason(_ ctx: UnsafeMutableRawPointer?, _ id: UInt64) -> U
 }
 
 private func onCancel(
-  _ ctx: UnsafeMutableRawPointer?, _ id: UInt64, _ function: pdr_cancel_fn?,
+  _ ctx: UnsafeMutableRawPointer?,
+  _ id: UInt64,
+  _ function: pdr_cancel_fn?,
   _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
   guard let context = unsafe hostContext(ctx) else { return PDR_E_INVALID }
@@ -179,7 +216,8 @@ private func onCancel(
 
 /// Runs `body` with a call that stays alive meanwhile; a code is what `body` refuses with.
 private func withCall(
-  _ context: UnsafeMutablePointer<HostContext>, _ id: UInt64,
+  _ context: UnsafeMutablePointer<HostContext>,
+  _ id: UInt64,
   _ body: (PluginCall, PluginCore) -> BorderCode?
 ) -> Int32 {
   guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
@@ -195,8 +233,12 @@ private func withCall(
 }
 
 private func startRequest(
-  _ ctx: UnsafeMutableRawPointer?, _ within: UInt64, _ name: pdr_str,
-  _ input: UnsafePointer<pdr_blob>?, _ function: pdr_done?, _ argument: UnsafeMutableRawPointer?,
+  _ ctx: UnsafeMutableRawPointer?,
+  _ within: UInt64,
+  _ name: pdr_str,
+  _ input: UnsafePointer<pdr_blob>?,
+  _ function: pdr_done?,
+  _ argument: UnsafeMutableRawPointer?,
   _ out: UnsafeMutablePointer<UInt64>?
 ) -> Int32 {
   let blob = unsafe input.map { unsafe Border.blob($0) }

@@ -40,7 +40,8 @@ import Synchronization
       let generation = UInt64(UInt32.random(in: 1...UInt32.max)) << 32
       let next = index + 1 < capacity ? index + 2 : 0
       unsafe (slots + Int(index)).initialize(
-        to: IdSlot(state: Atomic(generation), next: Atomic(next), record: nil))
+        to: IdSlot(state: Atomic(generation), next: Atomic(next), record: nil)
+      )
     }
     unsafe head.initialize(to: Atomic(capacity > 0 ? 1 : 0))
   }
@@ -73,7 +74,10 @@ import Synchronization
       else { return nil }
       let new = (old & ~Self.phaseMask | phase) + 1
       let (exchanged, original) = unsafe slot.pointee.state.weakCompareExchange(
-        expected: old, desired: new, ordering: .acquiring)
+        expected: old,
+        desired: new,
+        ordering: .acquiring
+      )
       if exchanged { return index }
       old = original
     }
@@ -83,7 +87,8 @@ import Synchronization
   @inline(__always) func unpin(_ index: Int) {
     let slot = unsafe slots + index
     let state = unsafe slot.pointee.state.wrappingSubtract(
-      1, ordering: .acquiringAndReleasing
+      1,
+      ordering: .acquiringAndReleasing
     ).newValue
     guard state & (Self.phaseMask | Self.userMask) == Self.done else { return }
     unsafe slot.pointee.record?.release()
@@ -94,7 +99,9 @@ import Synchronization
 
   /// Runs `body` with the object of a pinned slot, without counting references.
   @inline(__always) func withRecord<Record: AnyObject, Result>(
-    _ index: Int, as type: Record.Type, _ body: (Record) -> Result
+    _ index: Int,
+    as type: Record.Type,
+    _ body: (Record) -> Result
   ) -> Result? {
     guard let record = unsafe slots[index].record else { return nil }
     return unsafe record._withUnsafeGuaranteedRef { object in
@@ -110,7 +117,10 @@ import Synchronization
     while old >> 32 == id >> 32, old & Self.phaseMask == Self.open, old & Self.reasonMask == 0 {
       let new = old | UInt64(reason & 0xFF) << 16
       let (exchanged, original) = unsafe slot.pointee.state.weakCompareExchange(
-        expected: old, desired: new, ordering: .acquiringAndReleasing)
+        expected: old,
+        desired: new,
+        ordering: .acquiringAndReleasing
+      )
       if exchanged { return }
       old = original
     }
@@ -142,7 +152,10 @@ import Synchronization
       let next = unsafe slots[Int(number) - 1].next.load(ordering: .relaxed)
       let new = ((old >> 32) &+ 1) << 32 | UInt64(next)
       let (exchanged, original) = unsafe head.pointee.weakCompareExchange(
-        expected: old, desired: new, ordering: .acquiringAndReleasing)
+        expected: old,
+        desired: new,
+        ordering: .acquiringAndReleasing
+      )
       if exchanged { return number - 1 }
       old = original
     }
@@ -154,7 +167,10 @@ import Synchronization
       unsafe slots[Int(index)].next.store(UInt32(truncatingIfNeeded: old), ordering: .relaxed)
       let new = ((old >> 32) &+ 1) << 32 | UInt64(index + 1)
       let (exchanged, original) = unsafe head.pointee.weakCompareExchange(
-        expected: old, desired: new, ordering: .acquiringAndReleasing)
+        expected: old,
+        desired: new,
+        ordering: .acquiringAndReleasing
+      )
       if exchanged { return }
       old = original
     }

@@ -19,7 +19,10 @@ import Glibc
 
 /// Runs `body`, which calls code of `plugin`, with a breadcrumb on this thread.
 @inline(__always) func withBreadcrumb<Result>(
-  _ plugin: ImmortalName, _ target: ImmortalName, _ call: UInt64, _ body: () -> Result
+  _ plugin: ImmortalName,
+  _ target: ImmortalName,
+  _ call: UInt64,
+  _ body: () -> Result
 ) -> Result {
   unsafe perdure_breadcrumb_enter(plugin.pointer, target.pointer, call)
   defer { perdure_breadcrumb_leave() }
@@ -44,12 +47,15 @@ import Glibc
 
   /// Calls the entry function; what it refuses with is thrown.
   static func enter(
-    _ library: LoadedLibrary, _ name: ImmortalName, _ tables: HostTables
+    _ library: LoadedLibrary,
+    _ name: ImmortalName,
+    _ tables: HostTables
   ) throws(PluginRefusal) -> PluginCode {
-    typealias Entry = @convention(c) (
-      UnsafePointer<pdr_host>?, UnsafeMutablePointer<pdr_plugin>?,
-      UnsafeMutablePointer<pdr_errbuf>?
-    ) -> Int32
+    typealias Entry =
+      @convention(c) (
+        UnsafePointer<pdr_host>?, UnsafeMutablePointer<pdr_plugin>?,
+        UnsafeMutablePointer<pdr_errbuf>?
+      ) -> Int32
     guard let symbol = unsafe dlsym(library.handle, PDR_ENTRY_SYMBOL) else {
       throw PluginRefusal(code: 0, message: "it does not export \(PDR_ENTRY_SYMBOL)")
     }
@@ -87,7 +93,10 @@ import Glibc
 
   /// Begins a call; `input` is lent until this returns.
   @inline(__always) func start(
-    _ id: UInt64, target: ImmortalName, input: borrowing [UInt8], deadline: UInt64
+    _ id: UInt64,
+    target: ImmortalName,
+    input: borrowing [UInt8],
+    deadline: UInt64
   ) -> Int32 {
     guard let start = unsafe plugin.start else { return PDR_E_UNSUPPORTED }
     return unsafe input.withUnsafeBufferPointer { bytes in
@@ -101,7 +110,8 @@ import Glibc
         unsafe call.id = id
         unsafe call.target = pdr_str(
           ptr: UnsafeRawPointer(target.pointer).assumingMemoryBound(to: UInt8.self),
-          len: target.length)
+          len: target.length
+        )
         unsafe call.input = blob
         unsafe call.deadline_ns = deadline
         return withBreadcrumb(name, target, id) { unsafe start(plugin.state, &call) }

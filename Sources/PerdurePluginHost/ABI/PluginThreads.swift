@@ -81,13 +81,16 @@ internal import PerdureModel
     let context = unsafe Unmanaged.passRetained(self)
     var thread = pthread_t()
     let status = unsafe pthread_create(
-      &thread, nil,
+      &thread,
+      nil,
       { context in
         guard let context = unsafe context else { return nil }
         let pool = unsafe Unmanaged<PluginThreads>.fromOpaque(context).takeRetainedValue()
         pool.work()
         return nil
-      }, context.toOpaque())
+      },
+      context.toOpaque()
+    )
     guard status == 0 else {
       unsafe context.release()
       return false

@@ -28,7 +28,11 @@ final class OneShot<Value: Sendable>: Sendable {
   }
 
   /// Waits for the value, or takes `fallback` after this time on `clock`.
-  func value(within nanoseconds: Int64, on clock: any HostClock, else fallback: Value) async -> Value {
+  func value(
+    within nanoseconds: Int64,
+    on clock: any HostClock,
+    else fallback: Value
+  ) async -> Value {
     // Ends with this function: it is cancelled when the value is there.
     let timer = Task {
       await clock.sleep(nanoseconds: nanoseconds)

@@ -208,7 +208,11 @@ final class PluginCall: Sendable {
       state.reason = reason
       defer { state.onCancel = nil }
       return Cancellation(
-        id: state.id, reason: reason, callback: state.onCancel, requests: state.requests)
+        id: state.id,
+        reason: reason,
+        callback: state.onCancel,
+        requests: state.requests
+      )
     }
   }
 

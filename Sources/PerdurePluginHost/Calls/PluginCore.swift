@@ -54,8 +54,12 @@ final class PluginCore: Sendable {
 
   /// Starts a call on a thread of the plugin; `left` runs when the plugin's code has returned.
   func start(
-    _ call: PluginCall, _ code: PluginCode, target: ImmortalName, input: [UInt8],
-    deadline: UInt64, left: @escaping @Sendable () -> Void
+    _ call: PluginCall,
+    _ code: PluginCode,
+    target: ImmortalName,
+    input: [UInt8],
+    deadline: UInt64,
+    left: @escaping @Sendable () -> Void
   ) {
     guard let id = calls.open(call) else {
       call.started(BorderCode.busy.rawValue)
@@ -137,7 +141,10 @@ final class PluginCore: Sendable {
         PerdureError(
           "interrupted",
           "plugin \(id) did not answer \(call.label) in time after it was cancelled",
-          hint: "it may still be running; restart the host if that matters")))
+          hint: "it may still be running; restart the host if that matters"
+        )
+      )
+    )
   }
 
   private func settle(_ call: PluginCall, _ outcome: CallOutcome) {
@@ -182,8 +189,13 @@ final class PluginCore: Sendable {
       call,
       .failed(
         PerdureError(
-          "tool_error", "plugin \(id) \(sentence)", hint: "report this to the plugin's author",
-          details: ["reason": .string(problem.reason)])))
+          "tool_error",
+          "plugin \(id) \(sentence)",
+          hint: "report this to the plugin's author",
+          details: ["reason": .string(problem.reason)]
+        )
+      )
+    )
     return problem.code.rawValue
   }
 
@@ -191,7 +203,7 @@ final class PluginCore: Sendable {
   private func isOver(_ call: PluginCall) -> Bool {
     guard call.cancelReason != nil, let host = call.host else { return false }
     do {
-      _ = try host.settings()
+      _ = try host.retainedOutput()
       return false
     } catch {
       return (error as? PerdureError)?.code == .invocationEnded
@@ -202,7 +214,8 @@ final class PluginCore: Sendable {
     noteStaleCompletion()
     settle(
       call,
-      .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late")))
+      .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late"))
+    )
     return BorderCode.stale.rawValue
   }
 
@@ -223,10 +236,12 @@ final class PluginCore: Sendable {
     guard let message = failure.message, !message.isEmpty else {
       return PerdureError(kind, plain, details: .object(details))
     }
+    // Its text is for the operator, not for the model.
     guard failure.flags & CallFailure.userVisible != 0 else {
       environment.report(
-        Report(type: "plugin_log", message: "\(plain): \(message)", extensionName: id))
-      return PerdureError(kind, plain, details: .object(details), cause: message)
+        Report(type: "plugin_log", message: "\(plain): \(message)", extensionName: id)
+      )
+      return PerdureError(kind, plain, details: .object(details))
     }
     return PerdureError(kind, message, details: .object(details))
   }
@@ -257,7 +272,10 @@ final class PluginCore: Sendable {
 
   /// Starts an operation; `accepted` gets its id before it can be answered.
   func startRequest(
-    _ name: String, _ input: JSONObject, within call: PluginCall?, done: PluginDone?,
+    _ name: String,
+    _ input: JSONObject,
+    within call: PluginCall?,
+    done: PluginDone?,
     accepted: (UInt64) -> Void
   ) -> BorderCode? {
     let operation = Operation(name: name)
@@ -312,12 +330,14 @@ final class PluginCore: Sendable {
     let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
     requests.unpin(slot)
     guard let request else { return false }
-    request.cancelWork()
-    return answer(
+    // Answered before its work is cancelled, which would answer too.
+    let isFirst = answer(
       id,
       .failed(
         RequestFailure(
           .cancelled, "the operation \(request.operation.name) was cancelled", reason: reason)))
+    request.cancelWork()
+    return isFirst
   }
 
   /// Cancels what was asked for outside calls.
@@ -332,7 +352,8 @@ final class PluginCore: Sendable {
   func strike(_ what: String) {
     guard strikes.withLock({ $0.add(at: environment.clock.monotonic()) }) else { return }
     environment.report(
-      Report(type: "plugin_strike", message: "plugin \(id) \(what)", extensionName: id))
+      Report(type: "plugin_strike", message: "plugin \(id) \(what)", extensionName: id)
+    )
   }
 
   func noteStaleCompletion() { strike("completed a call that was over; the answer was dropped") }

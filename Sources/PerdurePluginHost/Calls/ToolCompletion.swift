@@ -53,8 +53,10 @@ enum ToolCompletion {
       throw .shape("an unknown severity", at: at + "/severity")
     }
     return ToolDiagnostic(
-      known, try reader.required("message", reader.string("message")),
-      code: try reader.string("code"))
+      known,
+      try reader.required("message", reader.string("message")),
+      code: try reader.string("code")
+    )
   }
 }
 
@@ -77,7 +79,11 @@ enum FrameDecoder {
           bytes: try reader.required("bytes", reader.count("bytes")),
           newlines: try reader.required("newlines", reader.count("newlines")),
           endsWithNewline: try reader.required(
-            "endsWithNewline", reader.bool("endsWithNewline"))))
+            "endsWithNewline",
+            reader.bool("endsWithNewline")
+          )
+        )
+      )
     }
   }
 }
@@ -85,7 +91,8 @@ enum FrameDecoder {
 /// The encoding of images in records.
 enum Base64 {
   private static let digits = Array(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8
+  )
 
   /// Gives the padded text.
   static func encode(_ bytes: [UInt8]) -> String {

@@ -20,13 +20,18 @@ struct ToolExecution: Sendable {
   func run(_ call: ToolCall) async throws -> ToolResult {
     guard !isClosing() else {
       throw PerdureError(
-        "tool_unavailable", "plugin \(core.id) is being closed", hint: "call it again later")
+        "tool_unavailable",
+        "plugin \(core.id) is being closed",
+        hint: "call it again later"
+      )
     }
     let input = JSON.object(message(for: call)).encoded
     guard input.count <= 16 << 20 else {
       throw PerdureError(
-        "invalid_arguments", "the arguments of \(tool.name) are larger than 16 MiB",
-        hint: "pass a file or less data")
+        "invalid_arguments",
+        "the arguments of \(tool.name) are larger than 16 MiB",
+        hint: "pass a file or less data"
+      )
     }
     for (index, permit) in permits.enumerated() {
       do { try await permit.take() } catch {
@@ -41,7 +46,9 @@ struct ToolExecution: Sendable {
 
   /// Starts the call until the plugin accepts it.
   private func attempt(
-    _ call: ToolCall, _ input: [UInt8], _ held: HeldPermits
+    _ call: ToolCall,
+    _ input: [UInt8],
+    _ held: HeldPermits
   ) async throws -> ToolResult {
     var pause = Self.busyPause
     while !Task.isCancelled {
@@ -63,14 +70,23 @@ struct ToolExecution: Sendable {
 
   private func once(_ call: ToolCall, _ input: [UInt8], _ held: HeldPermits) async -> Attempt {
     let running = PluginCall(
-      kind: .tool, label: "tool \(tool.name)", plugin: core.id, host: call.host)
+      kind: .tool,
+      label: "tool \(tool.name)",
+      plugin: core.id,
+      host: call.host
+    )
     let watch = GraceWatch(core: core, call: running, nanoseconds: grace + Self.margin)
     defer { watch.stop() }
     return await withTaskCancellationHandler {
       held.enter()
       core.start(
-        running, code, target: target, input: input,
-        deadline: UInt64(max(0, call.deadline)), left: { held.leave() })
+        running,
+        code,
+        target: target,
+        input: input,
+        deadline: UInt64(max(0, call.deadline)),
+        left: { held.leave() }
+      )
       return await drain(running, into: call.host)
     } onCancel: {
       core.cancel(running, call.host.cancelReason ?? .abort)
@@ -103,14 +119,19 @@ struct ToolExecution: Sendable {
 
   private func cancelled(_ call: ToolCall) -> PerdureError {
     call.host.cancelReason == .deadline
-      ? PerdureError("tool_error", "tool \(tool.name) of plugin \(core.id) was busy until the deadline")
+      ? PerdureError(
+        "tool_error",
+        "tool \(tool.name) of plugin \(core.id) was busy until the deadline"
+      )
       : PerdureError(.cancelled, "the call of tool \(tool.name) was cancelled before it began")
   }
 
   private func refusal(_ status: Int32) -> PerdureError {
     let word = BorderCode(rawValue: status)?.word ?? "\(status)"
     return PerdureError(
-      "tool_error", "plugin \(core.id) refused the call of tool \(tool.name) (\(word))")
+      "tool_error",
+      "plugin \(core.id) refused the call of tool \(tool.name) (\(word))"
+    )
   }
 
   /// The input as `abi-messages.md` 3.1 has it.
@@ -154,7 +175,8 @@ private final class GraceWatch: Sendable {
       Task { [core, call, nanoseconds] in
         await core.environment.clock.sleep(nanoseconds: nanoseconds)
         if !Task.isCancelled { core.abandon(call) }
-      })
+      }
+    )
   }
 
   func stop() { request.cancelWork() }
@@ -186,8 +208,10 @@ private struct OutputFold {
     case .skipped(let more):
       let before = skipped ?? SkippedOutput(bytes: 0, newlines: 0, endsWithNewline: false)
       skipped = SkippedOutput(
-        bytes: before.bytes &+ more.bytes, newlines: before.newlines &+ more.newlines,
-        endsWithNewline: more.endsWithNewline)
+        bytes: before.bytes &+ more.bytes,
+        newlines: before.newlines &+ more.newlines,
+        endsWithNewline: more.endsWithNewline
+      )
     case .flush(let request, let id):
       OperationRun(core: core, request: request, id: id).finishFlush()
     }

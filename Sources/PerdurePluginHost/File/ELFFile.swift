@@ -9,7 +9,9 @@ struct ELFProblem: Error {
   }
 }
 
-/// A shared library as bytes. Reads nothing outside them, whatever they claim.
+/// A shared library as bytes.
+///
+/// Reads nothing outside them, whatever they claim.
 struct ELFFile {
   /// A symbol that the library offers to others.
   struct Symbol: Equatable {
@@ -52,9 +54,9 @@ struct ELFFile {
   private static let noBits: UInt32 = 8
 
   #if arch(arm64)
-    private static let machine: (number: UInt16, name: String) = (183, "AArch64")
+  private static let machine: (number: UInt16, name: String) = (183, "AArch64")
   #else
-    private static let machine: (number: UInt16, name: String) = (62, "x86-64")
+  private static let machine: (number: UInt16, name: String) = (62, "x86-64")
   #endif
 
   /// Reads the tables; what makes the file useless here is thrown.
@@ -73,13 +75,16 @@ struct ELFFile {
     }
     guard bytes[4] == 2, bytes[5] == 1 else {
       throw ELFProblem(
-        "is not a 64-bit little-endian ELF file", hint: "build it for \(Self.machine.name)")
+        "is not a 64-bit little-endian ELF file",
+        hint: "build it for \(Self.machine.name)"
+      )
     }
     let machine = u16(18) ?? 0
     guard machine == Self.machine.number else {
       throw ELFProblem(
         "is built for another machine (ELF machine \(machine), this host is \(Self.machine.name))",
-        hint: "build it for \(Self.machine.name)")
+        hint: "build it for \(Self.machine.name)"
+      )
     }
     guard u16(16) == 3 else { throw ELFProblem("is not a shared library", hint: hint) }
   }
@@ -92,7 +97,8 @@ struct ELFFile {
         let length = u64(at + 32)
       else { return }
       segments.append(
-        Segment(type: type, flags: flags, offset: start, address: address, size: length))
+        Segment(type: type, flags: flags, offset: start, address: address, size: length)
+      )
     }
     hasExecutableStack = segments.contains { $0.type == Self.stackSegment && $0.flags & 1 != 0 }
   }

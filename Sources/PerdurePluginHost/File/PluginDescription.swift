@@ -38,6 +38,9 @@ package enum PluginFiles {
   /// Tables of the ABI that this version has.
   package static let interfaces: Set<String> = ["perdure.calls/1", "perdure.invoke/1"]
 
+  /// Gives the SHA-256 of `bytes` in hexadecimal, as records and private copies name a plugin.
+  package static func digest(of bytes: [UInt8]) -> String { FileAccess.digest(bytes) }
+
   static let entry = "perdure_plugin_1"
   static let manifestSection = ".perdure.manifest"
 
@@ -69,16 +72,26 @@ package enum PluginFiles {
     try checkAgreement(manifest, note, path)
     let json = (try? JSON(parsing: manifestBytes)) ?? .null
     let description = PluginDescription(
-      path: path, digest: FileAccess.digest(bytes), bytes: bytes.count, note: note,
-      manifest: manifest, manifestJSON: json, isSidecar: isSidecar,
+      path: path,
+      digest: FileAccess.digest(bytes),
+      bytes: bytes.count,
+      note: note,
+      manifest: manifest,
+      manifestJSON: json,
+      isSidecar: isSidecar,
       exports: file.exports.map(\.name).filter { !linkerSymbols.contains($0) },
-      needed: file.needed, warnings: warnings(file, manifest))
+      needed: file.needed,
+      warnings: warnings(file, manifest)
+    )
     return Examined(description: description, bytes: bytes)
   }
 
   /// Makes the error of a refused plugin.
   static func refused(
-    _ path: String, _ what: String, _ hint: String?, cause: String? = nil
+    _ path: String,
+    _ what: String,
+    _ hint: String?,
+    cause: String? = nil
   ) -> PerdureError {
     PerdureError(.pluginRefused, "plugin file \(path) \(what)", hint: hint, cause: cause)
   }
@@ -91,9 +104,12 @@ package enum PluginFiles {
     guard file.exports.contains(where: { $0.name == entry }) else {
       let other = file.exports.first { $0.name.hasPrefix("perdure_plugin_") }?.name
       throw refused(
-        path, "does not export \(entry)" + (other.map { " but \($0)" } ?? ""),
+        path,
+        "does not export \(entry)" + (other.map { " but \($0)" } ?? ""),
         other == nil
-          ? "mark the entry function with PDR_EXPORT" : "build it with the perdure.h of this version")
+          ? "mark the entry function with PDR_EXPORT"
+          : "build it with the perdure.h of this version"
+      )
     }
     if file.hasTextRelocations {
       throw refused(path, "has relocations in its code", "compile it with -fPIC")
@@ -103,60 +119,77 @@ package enum PluginFiles {
     }
     if let symbol = file.exports.first(where: \.isUnique) {
       throw refused(
-        path, "exports the unique symbol \(symbol.name), which two versions would share",
-        "compile it with -fno-gnu-unique -fvisibility=hidden")
+        path,
+        "exports the unique symbol \(symbol.name), which two versions would share",
+        "compile it with -fno-gnu-unique -fvisibility=hidden"
+      )
     }
   }
 
   private static func note(of file: ELFFile, _ path: String) throws(PerdureError) -> PluginNote {
     guard
       let bytes = file.note(
-        owner: PluginNote.owner, type: PluginNote.type, section: PluginNote.section)
+        owner: PluginNote.owner,
+        type: PluginNote.type,
+        section: PluginNote.section
+      )
     else {
       throw refused(path, "has no note \(PluginNote.section)", "add PDR_PLUGIN_NOTE of perdure.h")
     }
     guard let note = PluginNote(descriptor: bytes) else {
       throw refused(
-        path, "has a note \(PluginNote.section) that this version cannot read",
-        "build it with the perdure.h of this version")
+        path,
+        "has a note \(PluginNote.section) that this version cannot read",
+        "build it with the perdure.h of this version"
+      )
     }
     guard note.abiMajor == 1 else {
       throw refused(
-        path, "asks for ABI major \(note.abiMajor) and this host has 1",
-        "build it for ABI major 1 or use a newer host")
+        path,
+        "asks for ABI major \(note.abiMajor) and this host has 1",
+        "build it for ABI major 1 or use a newer host"
+      )
     }
     guard note.hostMinor <= 0, note.messageLevel <= 1 else {
       throw refused(
         path,
         "asks for ABI 1.\(note.hostMinor) with message level \(note.messageLevel)"
           + " and this host has 1.0 with level 1",
-        "use a newer host or lower what the plugin asks for")
+        "use a newer host or lower what the plugin asks for"
+      )
     }
     return note
   }
 
   private static func manifestBytes(
-    of file: ELFFile, _ path: String
+    of file: ELFFile,
+    _ path: String
   ) throws(PerdureError) -> ([UInt8], Bool) {
     var section = file.section(manifestSection)
     if section?.last == 0 { section?.removeLast() }
     let stem = path.hasSuffix(".so") ? String(path.dropLast(3)) : path
     let sidecar = try FileAccess.readIfPresent(
-      stem + ".perdure.json", limit: Manifest.byteLimit + 1)
+      stem + ".perdure.json",
+      limit: Manifest.byteLimit + 1
+    )
     switch (section, sidecar) {
     case (let inside?, let beside?):
       guard inside == beside else {
         throw refused(
-          path, "has a manifest inside and another one in \(stem).perdure.json",
-          "remove one of them or make them equal")
+          path,
+          "has a manifest inside and another one in \(stem).perdure.json",
+          "remove one of them or make them equal"
+        )
       }
       return (inside, false)
     case (let inside?, nil): return (inside, false)
     case (nil, let beside?): return (beside, true)
     case (nil, nil):
       throw refused(
-        path, "has no manifest, neither in a section \(manifestSection) nor beside it",
-        "add PDR_MANIFEST of perdure.h")
+        path,
+        "has no manifest, neither in a section \(manifestSection) nor beside it",
+        "add PDR_MANIFEST of perdure.h"
+      )
     }
   }
 
@@ -171,7 +204,9 @@ package enum PluginFiles {
   }
 
   private static func checkAgreement(
-    _ manifest: Manifest, _ note: PluginNote, _ path: String
+    _ manifest: Manifest,
+    _ note: PluginNote,
+    _ path: String
   ) throws(PerdureError) {
     let pairs = [
       ("runtime", note.runtime, manifest.runtime),
@@ -181,8 +216,10 @@ package enum PluginFiles {
     ]
     for (what, inNote, inManifest) in pairs where inNote != inManifest {
       throw refused(
-        path, "says \(what) \(inNote) in its note and \(inManifest) in its manifest",
-        "make them agree")
+        path,
+        "says \(what) \(inNote) in its note and \(inManifest) in its manifest",
+        "make them agree"
+      )
     }
   }
 
@@ -192,7 +229,8 @@ package enum PluginFiles {
     if let first = extra.first {
       warnings.append(
         "it exports \(extra.count) symbols besides \(entry), such as \(first); "
-          + "compile it with -fvisibility=hidden")
+          + "compile it with -fvisibility=hidden"
+      )
     }
     for path in file.runPaths
     where !path.split(separator: ":").allSatisfy({ $0.hasPrefix("$ORIGIN") }) {

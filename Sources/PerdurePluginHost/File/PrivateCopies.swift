@@ -15,7 +15,10 @@ enum PrivateCopies {
 
   /// Writes a copy of `plugin` to `folder`, checks it and returns its path.
   static func make(
-    of bytes: [UInt8], id: String, digest: String, in folder: String
+    of bytes: [UInt8],
+    id: String,
+    digest: String,
+    in folder: String
   ) throws(PerdureError) -> (path: String, number: Int) {
     try FileAccess.makePrivateFolder(folder)
     let number = state.withLock { state in
@@ -32,8 +35,10 @@ enum PrivateCopies {
     guard FileAccess.digest(copied) == digest else {
       remove(path)
       throw PerdureError(
-        .pluginRefused, "the private copy \(path) of plugin \(id) is not what was written",
-        hint: "check the disk and who else writes to the folder")
+        .pluginRefused,
+        "the private copy \(path) of plugin \(id) is not what was written",
+        hint: "check the disk and who else writes to the folder"
+      )
     }
     return (path, number)
   }

@@ -50,7 +50,8 @@ struct FieldReader {
 
   /// Gives an integer within `range`.
   mutating func integer(
-    _ name: String, in range: ClosedRange<Int64>
+    _ name: String,
+    in range: ClosedRange<Int64>
   ) throws(BorderProblem) -> Int? {
     guard let value = any(name) else { return nil }
     guard case .int(let number) = value, range.contains(number) else {
@@ -73,7 +74,8 @@ struct FieldReader {
 
   /// Gives one of the words of an enum; a word that this version does not know is refused.
   mutating func word<Word: RawRepresentable & CaseIterable>(
-    _ name: String, as type: Word.Type
+    _ name: String,
+    as type: Word.Type
   ) throws(BorderProblem) -> Word? where Word.RawValue == String {
     guard let value = any(name) else { return nil }
     if let text = value.string?.unicode, let word = Word(rawValue: text) { return word }
@@ -82,7 +84,8 @@ struct FieldReader {
 
   /// Gives the elements of an array, each read with its pointer.
   mutating func optionalArray<Element>(
-    _ name: String, _ read: (JSON, String) throws(BorderProblem) -> Element
+    _ name: String,
+    _ read: (JSON, String) throws(BorderProblem) -> Element
   ) throws(BorderProblem) -> [Element]? {
     guard let value = any(name) else { return nil }
     guard let values = value.array else { throw wrong(name, "an array") }
@@ -95,7 +98,8 @@ struct FieldReader {
 
   /// Gives the elements of an array of objects; absent is empty.
   mutating func objects<Element>(
-    _ name: String, _ read: (inout FieldReader) throws(BorderProblem) -> Element
+    _ name: String,
+    _ read: (inout FieldReader) throws(BorderProblem) -> Element
   ) throws(BorderProblem) -> [Element] {
     try optionalArray(name) { (value, at) throws(BorderProblem) in
       guard let object = value.object else { throw .shape("a value that is no object", at: at) }
@@ -119,7 +123,10 @@ struct FieldReader {
   /// Refuses members that `must` names and nobody asked for; call it after all were read.
   mutating func checkMust() throws(BorderProblem) {
     for name in try strings("must") where !known.contains(name) {
-      throw .shape("a member in \"must\" that this version does not know (\(name))", at: path("must"))
+      throw .shape(
+        "a member in \"must\" that this version does not know (\(name))",
+        at: path("must")
+      )
     }
   }
 

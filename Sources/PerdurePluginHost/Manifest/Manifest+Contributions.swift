@@ -15,7 +15,11 @@ extension ManifestTool {
   private enum Retain: String, CaseIterable { case head, tail }
 
   init(_ reader: inout FieldReader) throws(BorderProblem) {
-    name = try reader.name("name", "a tool name (letters, digits, _ and -, at most 64)", Names.isTool)
+    name = try reader.name(
+      "name",
+      "a tool name (letters, digits, _ and -, at most 64)",
+      Names.isTool
+    )
     description = try reader.required("description", reader.string("description"))
     parameters = .object(try reader.required("parameters", reader.object("parameters")).members)
     replay = try reader.word("replay", as: ReplayPolicyName.self) ?? .unsafe
@@ -106,7 +110,8 @@ extension ManifestTask {
     guard initial.text == "call" || initial["phase"]?.text.map(phases.contains) == true else {
       throw .shape(
         "a value that is neither \"call\" nor an object whose phase is declared",
-        at: reader.path("initial"))
+        at: reader.path("initial")
+      )
     }
     migrates = try reader.integers("migrates")
     _ = try reader.object("inputSchema")
@@ -138,7 +143,9 @@ extension ManifestDocument {
     base = try reader.required("base", reader.any("base"))
     guard base.text == "always" || base.text == "never" || (base["deltas"]?.int ?? 0) > 0 else {
       throw .shape(
-        "a value that is neither \"always\", \"never\" nor {\"deltas\": n}", at: reader.path("base"))
+        "a value that is neither \"always\", \"never\" nor {\"deltas\": n}",
+        at: reader.path("base")
+      )
     }
     migrates = try reader.integers("migrates")
     create = try reader.word("create", as: Creation.self) ?? .onUse

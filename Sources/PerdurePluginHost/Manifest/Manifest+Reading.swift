@@ -13,7 +13,8 @@ extension Manifest {
     do {
       json = try JSON(
         parsing: bytes,
-        options: JSON.ParseOptions(maxDepth: Self.depthLimit, allowsDuplicateKeys: false))
+        options: JSON.ParseOptions(maxDepth: Self.depthLimit, allowsDuplicateKeys: false)
+      )
     } catch {
       throw .notJSON(error)
     }
@@ -47,13 +48,16 @@ extension Manifest {
     state = try reader.section("state") { reader throws(BorderProblem) in
       ManifestState(
         version: try reader.required("version", reader.integer("version", in: 0...1 << 31)),
-        restores: try reader.integers("restores"))
+        restores: try reader.integers("restores")
+      )
     }
     health = try reader.objects("health", Self.health)
     dynamic = try reader.section("dynamic") { reader throws(BorderProblem) in
       ManifestDynamic(
-        tools: try reader.string("tools"), sections: try reader.string("sections"),
-        hooks: try reader.bool("hooks") ?? false)
+        tools: try reader.string("tools"),
+        sections: try reader.string("sections"),
+        hooks: try reader.bool("hooks") ?? false
+      )
     }
     permissions = try reader.section("permissions", Self.permissions) ?? ManifestPermissions()
     tools = try reader.objects("tools", ManifestTool.init)
@@ -79,7 +83,9 @@ extension Manifest {
   }
 
   private static func unique(
-    _ names: [String], _ what: String, at pointer: String
+    _ names: [String],
+    _ what: String,
+    at pointer: String
   ) throws(BorderProblem) {
     var seen: Set<String> = []
     for (index, name) in names.enumerated() where !seen.insert(name).inserted {
@@ -92,7 +98,8 @@ extension Manifest {
       ABI(
         major: try reader.integer("major", in: 1...1 << 31) ?? 1,
         minor: try reader.integer("minor", in: 0...1 << 31) ?? 0,
-        messages: try reader.integer("messages", in: 1...1 << 31) ?? 1)
+        messages: try reader.integer("messages", in: 1...1 << 31) ?? 1
+      )
     } ?? ABI()
   }
 
@@ -126,7 +133,9 @@ extension Manifest {
     try reader.section("settings") { reader throws(BorderProblem) in
       let schema = try reader.required("schema", reader.object("schema")).members
       return Settings(
-        schema: .object(schema), defaults: try reader.object("default")?.members ?? [:])
+        schema: .object(schema),
+        defaults: try reader.object("default")?.members ?? [:]
+      )
     }
   }
 
@@ -136,7 +145,8 @@ extension Manifest {
     ManifestHealth(
       name: try reader.required("name", reader.string("name")),
       title: try reader.required("title", reader.string("title")),
-      everyMs: try reader.integer("everyMs", in: 1...1 << 40))
+      everyMs: try reader.integer("everyMs", in: 1...1 << 40)
+    )
   }
 
   private static func permissions(
@@ -144,7 +154,9 @@ extension Manifest {
   ) throws(BorderProblem) -> ManifestPermissions {
     var permissions = ManifestPermissions(json: reader.members)
     permissions.environment = try reader.word(
-      "environment", as: ManifestPermissions.Environment.self)
+      "environment",
+      as: ManifestPermissions.Environment.self
+    )
     permissions.conversations =
       try reader.word("conversations", as: ManifestPermissions.Conversations.self) ?? .own
     for name in ["network", "models", "tools"] { try reader.patterns(name) }
@@ -157,7 +169,9 @@ extension Manifest {
 extension FieldReader {
   /// Gives a string that has to be there and to have a form.
   mutating func name(
-    _ member: String, _ what: String, _ isRight: (String) -> Bool
+    _ member: String,
+    _ what: String,
+    _ isRight: (String) -> Bool
   ) throws(BorderProblem) -> String {
     let text = try required(member, string(member))
     guard isRight(text) else { throw .shape("a value that is not \(what)", at: path(member)) }
@@ -166,7 +180,8 @@ extension FieldReader {
 
   /// Reads an object with its own `must`; `nil` if it is absent.
   mutating func section<Value>(
-    _ name: String, _ read: (inout FieldReader) throws(BorderProblem) -> Value
+    _ name: String,
+    _ read: (inout FieldReader) throws(BorderProblem) -> Value
   ) throws(BorderProblem) -> Value? {
     guard var reader = try object(name) else { return nil }
     let value = try read(&reader)
@@ -192,7 +207,9 @@ extension FieldReader {
 
   /// Checks that a list of strings has the form.
   mutating func names(
-    _ member: String, _ what: String, _ isRight: (String) -> Bool
+    _ member: String,
+    _ what: String,
+    _ isRight: (String) -> Bool
   ) throws(BorderProblem) -> [String] {
     let names = try strings(member)
     for (index, name) in names.enumerated() where !isRight(name) {

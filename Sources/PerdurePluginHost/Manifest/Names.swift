@@ -24,7 +24,10 @@ enum Names {
   /// Whether `text` may name a task type, document kind or entry kind.
   static func isKind(_ text: String) -> Bool {
     isWord(
-      text, limit: 128, also: [UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-")])
+      text,
+      limit: 128,
+      also: [UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-")]
+    )
       && !isReserved(text)
   }
 
@@ -45,7 +48,11 @@ enum Names {
   /// Whether `text` is a version of the form of https://semver.org.
   static func isVersion(_ text: String) -> Bool {
     let withoutBuild = text.split(separator: "+", maxSplits: 1, omittingEmptySubsequences: false)
-    let parts = withoutBuild[0].split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+    let parts = withoutBuild[0].split(
+      separator: "-",
+      maxSplits: 1,
+      omittingEmptySubsequences: false
+    )
     let numbers = parts[0].split(separator: ".", omittingEmptySubsequences: false)
     guard text.utf8.count <= 128, numbers.count == 3 else { return false }
     for number in numbers {

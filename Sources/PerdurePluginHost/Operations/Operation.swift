@@ -1,6 +1,6 @@
 internal import PerdureModel
-internal import Synchronization
 import PerdureValue
+internal import Synchronization
 
 /// The situations in which an operation may be asked for.
 struct CallClasses: OptionSet, Sendable {
@@ -59,12 +59,18 @@ enum Operation: Sendable {
 
   /// Runs the operation; `nil` means that the answer comes later.
   func run(
-    _ core: PluginCore, _ request: PluginRequest, _ id: UInt64, _ input: JSONObject
+    _ core: PluginCore,
+    _ request: PluginRequest,
+    _ id: UInt64,
+    _ input: JSONObject
   ) -> RequestResult? {
     do throws(OperationProblem) {
       if case .unknown(let name) = self {
         throw OperationProblem(
-          .unsupported, "this host does not know the operation \(name)", reason: "op")
+          .unsupported,
+          "this host does not know the operation \(name)",
+          reason: "op"
+        )
       }
       let here: CallClasses =
         switch request.call?.kind {
@@ -128,8 +134,11 @@ struct OperationRun: Sendable {
       } catch {
         let pointer: String? = if case .shape(_, let at) = error { at } else { nil }
         throw OperationProblem(
-          error.code, "\(request.operation.name) was given \(error.phrase)", reason: error.reason,
-          at: pointer)
+          error.code,
+          "\(request.operation.name) was given \(error.phrase)",
+          reason: error.reason,
+          at: pointer
+        )
       }
     }
   }
@@ -210,7 +219,11 @@ struct OperationRun: Sendable {
     case (nil, let until?): milliseconds = max(0, until - Int(clock.now()))
     default:
       throw OperationProblem(
-        .invalid, "timer.wait takes exactly one of ms and until", reason: "shape", at: "")
+        .invalid,
+        "timer.wait takes exactly one of ms and until",
+        reason: "shape",
+        at: ""
+      )
     }
     let (product, overflow) = Int64(milliseconds).multipliedReportingOverflow(by: 1_000_000)
     // Owned by the request, which cancels it.
@@ -218,7 +231,8 @@ struct OperationRun: Sendable {
       Task { [core, id] in
         await clock.sleep(nanoseconds: overflow ? .max : product)
         core.answer(id, .object(["now": .int(clock.now())]))
-      })
+      }
+    )
     return nil
   }
 
@@ -233,7 +247,10 @@ struct OperationRun: Sendable {
     }
     guard let host = request.call?.host else {
       throw OperationProblem(
-        .invalid, "settings of a run can only be asked for inside a call", reason: "not_here")
+        .invalid,
+        "settings of a run can only be asked for inside a call",
+        reason: "not_here"
+      )
     }
     return .object(["settings": try asking { () throws in try host.settings() }])
   }
@@ -279,7 +296,8 @@ struct OperationRun: Sendable {
         } catch {
           core.answer(id, .failed(Self.failure(of: error)))
         }
-      })
+      }
+    )
   }
 
   private func asking<Value>(

@@ -53,17 +53,15 @@ extension ErrorAnswer {
     text = said.text ?? (said.object.map { $0.isEmpty } ?? true ? "" : said.compactText)
   }
 
+  /// Returns the title of a page, or nothing.
   private static func title(_ html: String) -> String {
-    guard let open = html.lowercased().firstRange(of: "<title>"),
-      let close = html.lowercased().firstRange(of: "</title>"), open.upperBound < close.lowerBound
+    // ASCII letters only, so that the bytes of both texts stand at the same places.
+    let lowered = html.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
+    guard let open = lowered.firstRange(of: Array("<title>".utf8)),
+      let close = lowered[open.upperBound...].firstRange(of: Array("</title>".utf8))
     else { return "" }
-    // Lowering the case may change the length of exotic text; then there is no title.
-    let lowered = html.lowercased()
-    guard lowered.utf8.count == html.utf8.count else { return "" }
-    let bytes = Array(html.utf8)
-    let start = lowered.utf8.distance(from: lowered.startIndex, to: open.upperBound)
-    let end = lowered.utf8.distance(from: lowered.startIndex, to: close.lowerBound)
-    return String(decoding: bytes[start..<end], as: UTF8.self).trimmed
+    return String(decoding: Array(html.utf8)[open.upperBound..<close.lowerBound], as: UTF8.self)
+      .trimmed
   }
 }
 

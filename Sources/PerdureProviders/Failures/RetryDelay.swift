@@ -2,7 +2,9 @@
 package enum RetryDelay {
   /// Returns the milliseconds that the header fields or the text ask for.
   package static func milliseconds(
-    field: (String) -> String?, text: String, now: Int64
+    field: (String) -> String?,
+    text: String,
+    now: Int64
   ) -> Int64? {
     if let value = field("retry-after-ms"), let delay = number(value, scale: 1) { return delay }
     if let value = field("retry-after") {

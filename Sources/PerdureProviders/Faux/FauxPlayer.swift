@@ -65,7 +65,9 @@ extension FauxPlayer.Run {
   }
 
   private mutating func write(
-    _ text: String, in block: AnswerBlock, _ send: ([ModelEvent]) -> Void
+    _ text: String,
+    in block: AnswerBlock,
+    _ send: ([ModelEvent]) -> Void
   ) async -> Bool {
     if open != block {
       close()
@@ -99,12 +101,14 @@ extension FauxPlayer.Run {
     flush(send)
     let limit = hasSent ? player.limits.betweenEventsMs : player.limits.firstByteMs
     await player.clock.sleep(
-      nanoseconds: ProviderLimits.nanoseconds(min(milliseconds, limit)))
+      nanoseconds: ProviderLimits.nanoseconds(min(milliseconds, limit))
+    )
     if Task.isCancelled { return false }
     if milliseconds < limit { return true }
     let what = hasSent ? "no event" : "no answer"
     events.append(
-      .failed(ProviderFailure(.retry, "\(what) for \(ProviderLimits.seconds(limit))")))
+      .failed(ProviderFailure(.retry, "\(what) for \(ProviderLimits.seconds(limit))"))
+    )
     flush(send)
     return false
   }

@@ -17,7 +17,9 @@ package struct FauxProvider: ModelProvider {
 
   /// Makes a provider; delays and stalls follow `clock`.
   package init(
-    script: FauxScript, limits: ProviderLimits = ProviderLimits(), clock: any HostClock
+    script: FauxScript,
+    limits: ProviderLimits = ProviderLimits(),
+    clock: any HostClock
   ) {
     self.script = script
     self.limits = limits
@@ -40,7 +42,11 @@ package struct FauxProvider: ModelProvider {
     let attempts = script.turns[number - 1].attempts
     let position = min(max(request.attempt, 1), attempts.count) - 1
     let player = FauxPlayer(
-      attempt: attempts[position], messages: request.messages, limits: limits, clock: clock)
+      attempt: attempts[position],
+      messages: request.messages,
+      limits: limits,
+      clock: clock
+    )
     return EventStream { send in await player.play(send) }
   }
 

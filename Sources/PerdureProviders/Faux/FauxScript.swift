@@ -58,18 +58,30 @@ package struct FauxScript: Sendable {
     } catch {
       let offset = JSONLocator.offset(of: error.path, in: bytes)
       throw Self.error(
-        error.message, at: offset, path: ScriptNode.describe(error.path), bytes, name)
+        error.message,
+        at: offset,
+        path: ScriptNode.describe(error.path),
+        bytes,
+        name
+      )
     }
   }
 
   private static func error(
-    _ message: String, at offset: Int, path: String?, _ bytes: [UInt8], _ name: String
+    _ message: String,
+    at offset: Int,
+    path: String?,
+    _ bytes: [UInt8],
+    _ name: String
   ) -> PerdureError {
     let line = JSONLocator.line(of: offset, in: bytes)
     var details: JSONObject = ["file": .string(name), "line": .int(line)]
     if let path { details["path"] = .string(path) }
     return PerdureError(
-      .invalidInput, "the faux script \(name), line \(line): \(message)",
-      hint: "docs/faux-script.md describes the format", details: .object(details))
+      .invalidInput,
+      "the faux script \(name), line \(line): \(message)",
+      hint: "docs/faux-script.md describes the format",
+      details: .object(details)
+    )
   }
 }

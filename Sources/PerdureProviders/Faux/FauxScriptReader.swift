@@ -41,7 +41,11 @@ struct FauxScriptReader {
   private func attempt(_ node: ScriptNode, turn: Int) throws(Problem) -> FauxScript.Attempt {
     try node.requireMembers(Self.attemptMembers)
     var attempt = FauxScript.Attempt(
-      steps: [], ending: .finished(.stop), chunk: chunk, chunkDelayMs: chunkDelayMs)
+      steps: [],
+      ending: .finished(.stop),
+      chunk: chunk,
+      chunkDelayMs: chunkDelayMs
+    )
     if let node = node.member("chunk") { attempt.chunk = try Self.chunk(node) }
     if let node = node.member("chunkDelayMs") {
       attempt.chunkDelayMs = try node.integer(0...Self.longest)
@@ -63,7 +67,9 @@ struct FauxScriptReader {
   }
 
   private func ending(
-    _ node: ScriptNode, failure: FauxScript.Ending?, calls: Int
+    _ node: ScriptNode,
+    failure: FauxScript.Ending?,
+    calls: Int
   ) throws(Problem) -> FauxScript.Ending {
     guard let reason = node.member("stopReason") else {
       return failure ?? .finished(calls > 0 ? .toolUse : .stop)
@@ -77,7 +83,8 @@ struct FauxScriptReader {
     case "toolUse": return .finished(.toolUse)
     default:
       throw reason.problem(
-        "expected 'stop', 'length' or 'toolUse' at \(ScriptNode.describe(reason.path))")
+        "expected 'stop', 'length' or 'toolUse' at \(ScriptNode.describe(reason.path))"
+      )
     }
   }
 
@@ -99,7 +106,8 @@ struct FauxScriptReader {
       let list = Self.stepMembers.map(\.string).joined(separator: ", ")
       throw node.problem(
         "expected exactly one of \(list) at \(ScriptNode.describe(node.path)), "
-          + "found \(present.count)")
+          + "found \(present.count)"
+      )
     }
     switch key {
     case "text": return .left(.text(try value.string()))

@@ -54,7 +54,8 @@ struct ScriptNode {
       let list = known.map(\.string).joined(separator: ", ")
       let place = Self.describe(path)
       throw ScriptNode(value, path: path + [.key(key)]).problem(
-        "unknown member '\(key.string)' at \(place), expected one of \(list)")
+        "unknown member '\(key.string)' at \(place), expected one of \(list)"
+      )
     }
   }
 

@@ -29,7 +29,9 @@ final class CurlInbox: Sendable {
 
   private let state = Mutex(State())
 
-  /// Queues a command and wakes the loop. Returns `false` if the loop has ended.
+  /// Queues a command and wakes the loop.
+  ///
+  /// Returns `false` if the loop has ended.
   @discardableResult
   func post(_ command: Command) -> Bool {
     state.withLock { state in

@@ -33,14 +33,17 @@ final class CurlLoop {
     unsafe sigfillset(&everything)
     unsafe pthread_sigmask(SIG_BLOCK, &everything, &before)
     let code = unsafe pthread_create(
-      &thread, nil,
+      &thread,
+      nil,
       { context in
         guard let context = unsafe context else { return nil }
         // Balances the `passRetained` above, once.
         let start = unsafe Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
         CurlLoop.run(start.inbox, trust: start.trust)
         return nil
-      }, start.toOpaque())
+      },
+      start.toOpaque()
+    )
     unsafe pthread_sigmask(SIG_SETMASK, &before, nil)
     guard code == 0 else {
       unsafe start.release()

@@ -47,10 +47,18 @@ final class CurlTransfer {
         unsafe request.url.withCString { url in
           unsafe withBody(request.body) { body, count in
             var options = unsafe perdure_curl_request(
-              url: url, body: body, body_length: UInt(count), headers: headers,
-              connect_timeout_ms: Int(clamping: request.connectTimeoutMs), ca_file: file,
-              ca_directory: directory, error_text: errorText, on_header: receiveHeader,
-              on_body: receiveBody, context: Unmanaged.passUnretained(self).toOpaque())
+              url: url,
+              body: body,
+              body_length: UInt(count),
+              headers: headers,
+              connect_timeout_ms: Int(clamping: request.connectTimeoutMs),
+              ca_file: file,
+              ca_directory: directory,
+              error_text: errorText,
+              on_header: receiveHeader,
+              on_body: receiveBody,
+              context: Unmanaged.passUnretained(self).toOpaque()
+            )
             return unsafe perdure_curl_prepare(easy, &options)
           }
         }
@@ -131,7 +139,9 @@ final class CurlTransfer {
 }
 
 private func receiveHeader(
-  bytes: UnsafeMutablePointer<CChar>?, size: UInt, length: UInt,
+  bytes: UnsafeMutablePointer<CChar>?,
+  size: UInt,
+  length: UInt,
   context: UnsafeMutableRawPointer?
 ) -> UInt {
   guard let bytes = unsafe bytes, let context = unsafe context else { return 0 }
@@ -142,7 +152,9 @@ private func receiveHeader(
 }
 
 private func receiveBody(
-  bytes: UnsafeMutablePointer<CChar>?, size: UInt, length: UInt,
+  bytes: UnsafeMutablePointer<CChar>?,
+  size: UInt,
+  length: UInt,
   context: UnsafeMutableRawPointer?
 ) -> UInt {
   guard let bytes = unsafe bytes, let context = unsafe context else { return length }
@@ -152,14 +164,16 @@ private func receiveBody(
 }
 
 private func withOptional<Result>(
-  _ text: String?, _ body: (UnsafePointer<CChar>?) -> Result
+  _ text: String?,
+  _ body: (UnsafePointer<CChar>?) -> Result
 ) -> Result {
   guard let text else { return body(nil) }
   return unsafe text.withCString { unsafe body($0) }
 }
 
 private func withBody<Result>(
-  _ bytes: [UInt8]?, _ body: (UnsafePointer<CChar>?, Int) -> Result
+  _ bytes: [UInt8]?,
+  _ body: (UnsafePointer<CChar>?, Int) -> Result
 ) -> Result {
   guard let bytes else { return body(nil, 0) }
   // One byte more, since an empty body must not look like none.

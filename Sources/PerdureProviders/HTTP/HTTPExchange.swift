@@ -1,6 +1,8 @@
 import Synchronization
 
-/// One request and the answer that is arriving. One task reads it.
+/// One request and the answer that is arriving.
+///
+/// One task reads it.
 final class HTTPExchange: Sendable {
   /// Bytes that may wait for the reader before the transfer is paused.
   static let highWater = 256 * 1024

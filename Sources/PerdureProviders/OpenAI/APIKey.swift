@@ -19,13 +19,18 @@ struct APIKey: Sendable {
       if url.isLoopback { return .success(nil) }
       return .failure(
         ProviderFailure(
-          .authentication, "no key for \(url.host): the environment variable \(variable) is not set"
-        ))
+          .authentication,
+          "no key for \(url.host): the environment variable \(variable) is not set"
+        )
+      )
     }
     guard value.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
       return .failure(
         ProviderFailure(
-          .authentication, "the key in \(variable) holds a space or a character that no key has"))
+          .authentication,
+          "the key in \(variable) holds a space or a character that no key has"
+        )
+      )
     }
     return .success((name: "Authorization", value: "Bearer \(value)"))
   }

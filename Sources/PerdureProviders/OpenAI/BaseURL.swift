@@ -23,8 +23,10 @@ package struct BaseURL: Sendable, Equatable {
     let authority = rest.prefix { $0 != "/" && $0 != "?" }
     guard !authority.contains("@") else {
       throw PerdureError(
-        .invalidConfiguration, "the base URL holds a user name or a password",
-        hint: "put the key into an environment variable and name it with --api-key-env")
+        .invalidConfiguration,
+        "the base URL holds a user name or a password",
+        hint: "put the key into an environment variable and name it with --api-key-env"
+      )
     }
     host = Self.host(of: authority)
     guard !host.isEmpty else { throw Self.error(text, "names no host") }
@@ -53,7 +55,9 @@ package struct BaseURL: Sendable, Equatable {
 
   private static func error(_ text: String, _ problem: String) -> PerdureError {
     PerdureError(
-      .invalidConfiguration, "the base URL '\(text)' \(problem)",
-      hint: "give the address up to and including /v1, such as https://api.openai.com/v1")
+      .invalidConfiguration,
+      "the base URL '\(text)' \(problem)",
+      hint: "give the address up to and including /v1, such as https://api.openai.com/v1"
+    )
   }
 }

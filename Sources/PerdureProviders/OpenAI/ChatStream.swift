@@ -11,7 +11,10 @@ final class ChatStream: ModelStream {
   private let reader: Mutex<ChatAnswerReader>
 
   init(
-    _ exchange: HTTPExchange, tools: [JSONString], key: APIKey, clock: any HostClock,
+    _ exchange: HTTPExchange,
+    tools: [JSONString],
+    key: APIKey,
+    clock: any HostClock,
     limits: ProviderLimits
   ) {
     self.exchange = exchange
@@ -40,12 +43,14 @@ final class ChatStream: ModelStream {
         exchange.discardRest()
         return events.map(describing)
       }
-      if !events.isEmpty || isHead { watchdog.enter(.events) }
+      if isHead { watchdog.enter(.events) }
       if !events.isEmpty { return events }
     }
   }
 
   func cancel() {
+    // A complete answer may still be on its way out of its connection, which is worth keeping.
+    if reader.withLock({ $0.isOver }) { return }
     watchdog.stop()
     exchange.cancel()
   }
@@ -120,7 +125,10 @@ struct ChatAnswerReader {
     case .html:
       return decoder.fail(
         ProviderFailure(
-          .stop, "the server answered with an HTML page instead of a stream; check the base URL"))
+          .stop,
+          "the server answered with an HTML page instead of a stream; check the base URL"
+        )
+      )
     case .document:
       collected.append(contentsOf: bytes)
       if collected.count <= Self.documentLimit { return [] }
@@ -141,7 +149,7 @@ struct ChatAnswerReader {
   private mutating func takeEvents(_ bytes: [UInt8]) -> [ModelEvent] {
     var events: [ModelEvent] = []
     do throws(ServerSentEventParser.TooLong) {
-      for event in try parser.feed(bytes) { events += decoder.decode(event.data) }
+      for event in try parser.feed(bytes) { events += decoder.decode(event) }
     } catch {
       events += decoder.fail(ProviderFailure(.stop, "an event of the stream is too long"))
     }
@@ -178,10 +186,15 @@ struct ChatAnswerReader {
     if (300..<400).contains(head.status) {
       let target = head["location"].map { " to \($0)" } ?? ""
       return ProviderFailure(
-        .stop, "HTTP \(head.status): the server redirects\(target); name that address instead")
+        .stop,
+        "HTTP \(head.status): the server redirects\(target); name that address instead"
+      )
     }
     return ErrorAnswer(
-      status: head.status, body: collected, now: now, field: { head[$0] }
+      status: head.status,
+      body: collected,
+      now: now,
+      field: { head[$0] }
     ).failure
   }
 }

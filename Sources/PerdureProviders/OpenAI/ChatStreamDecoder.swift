@@ -26,12 +26,28 @@ package struct ChatStreamDecoder {
   /// Makes a decoder for an answer to a request that offered `tools`.
   package init(tools: [JSONString] = []) {
     realNames = Dictionary(
-      tools.map { (WireNames.tool($0), $0) }, uniquingKeysWith: { first, _ in first })
+      tools.map { (WireNames.tool($0), $0) },
+      uniquingKeysWith: { first, _ in first }
+    )
   }
 
-  /// Returns the events that the data of one stream event means.
+  /// Returns the events that one event of the stream means.
+  package mutating func decode(_ event: ServerSentEventParser.Event) -> [ModelEvent] {
+    if isOver { return [] }
+    // Some servers name an error in this way only.
+    if event.name == "error" {
+      let text = String(decoding: event.data, as: UTF8.self)
+      return fail(ErrorAnswer(inStream: Self.parse(text) ?? .string(text)).failure)
+    }
+    return decode(event.data)
+  }
+
+  /// Returns the events that the data of one event of the stream means.
   package mutating func decode(_ data: [UInt8]) -> [ModelEvent] {
     if isOver { return [] }
+    if data.first == UInt8(ascii: "{"), let chunk = try? JSON(parsing: data) {
+      return decode(chunk)
+    }
     let text = String(decoding: data, as: UTF8.self).trimmed
     if text.isEmpty { return [] }
     if text == "[DONE]" { return finish(sawDone: true) }
@@ -130,7 +146,8 @@ package struct ChatStreamDecoder {
     open = nil
     if case .thinking(let field) = block.kind, !field.isEmpty {
       events.append(
-        .blockEnd(index: block.index, members: ["thinkingSignature": .string(field)]))
+        .blockEnd(index: block.index, members: ["thinkingSignature": .string(field)])
+      )
     } else {
       events.append(.blockEnd(index: block.index))
     }
@@ -146,7 +163,10 @@ package struct ChatStreamDecoder {
     guard finishReason != nil || sawDone else {
       return fail(
         ProviderFailure(
-          .retry, sawChunk ? "the stream ended early" : "the stream ended without any event"))
+          .retry,
+          sawChunk ? "the stream ended early" : "the stream ended without any event"
+        )
+      )
     }
     switch finishReason {
     case "content_filter":

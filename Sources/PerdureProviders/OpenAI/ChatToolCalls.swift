@@ -20,14 +20,21 @@ struct ChatToolCalls {
 
   /// Takes one element of `tool_calls`.
   mutating func take(
-    _ piece: JSON, realName: (String) -> JSONString, blocks: inout Int, events: inout [ModelEvent]
+    _ piece: JSON,
+    realName: (String) -> JSONString,
+    blocks: inout Int,
+    events: inout [ModelEvent]
   ) {
     let function = piece["function"] ?? piece
     let name = function["name"]?.text ?? ""
     let arguments = Self.text(of: function["arguments"])
     let id = piece["id"].flatMap { $0.text ?? $0.int.map(String.init) } ?? ""
     let position = position(
-      index: piece["index"]?.int, id: id, name: name, hasArguments: !arguments.isEmpty)
+      index: piece["index"]?.int,
+      id: id,
+      name: name,
+      hasArguments: !arguments.isEmpty
+    )
     if calls[position].name.isEmpty { calls[position].name = name }
     if calls[position].wireId == nil, !id.isEmpty { calls[position].wireId = id }
     calls[position].arguments += arguments
@@ -40,7 +47,9 @@ struct ChatToolCalls {
 
   /// Ends all calls.
   mutating func finish(
-    realName: (String) -> JSONString, blocks: inout Int, events: inout [ModelEvent]
+    realName: (String) -> JSONString,
+    blocks: inout Int,
+    events: inout [ModelEvent]
   ) {
     for position in calls.indices {
       if calls[position].block == nil {
@@ -53,7 +62,9 @@ struct ChatToolCalls {
   }
 
   private mutating func start(
-    _ position: Int, realName: (String) -> JSONString, blocks: inout Int,
+    _ position: Int,
+    realName: (String) -> JSONString,
+    blocks: inout Int,
     events: inout [ModelEvent]
   ) {
     let block = blocks
@@ -63,7 +74,9 @@ struct ChatToolCalls {
     events.append(
       .blockStart(
         index: block,
-        .toolCall(id: JSONString(id), name: realName(calls[position].name))))
+        .toolCall(id: JSONString(id), name: realName(calls[position].name))
+      )
+    )
     if !calls[position].arguments.isEmpty {
       events.append(.delta(index: block, calls[position].arguments))
     }
@@ -82,7 +95,10 @@ struct ChatToolCalls {
   /// A piece begins a call if it has a name and either another id than the call with its number,
   /// or arguments although that call's are complete. An id that changes without a name is noise.
   private mutating func position(
-    index: Int64?, id: String, name: String, hasArguments: Bool
+    index: Int64?,
+    id: String,
+    name: String,
+    hasArguments: Bool
   ) -> Int {
     let known: Int?
     if let index {

@@ -22,9 +22,12 @@ package final class OpenAIProvider: ModelProvider {
   /// From the environment come the key, `SSL_CERT_FILE` and `SSL_CERT_DIR`. A missing key is a
   /// failure of each request, unless the server is on this machine.
   package init(
-    name: String = "openai", baseURL: String = OpenAIProvider.defaultBaseURL,
-    apiKeyVariable: String = "OPENAI_API_KEY", environment: [String: String],
-    limits: ProviderLimits = ProviderLimits(), clock: any HostClock
+    name: String = "openai",
+    baseURL: String = OpenAIProvider.defaultBaseURL,
+    apiKeyVariable: String = "OPENAI_API_KEY",
+    environment: [String: String],
+    limits: ProviderLimits = ProviderLimits(),
+    clock: any HostClock
   ) throws(PerdureError) {
     self.name = name
     url = try BaseURL(baseURL)
@@ -64,15 +67,20 @@ package final class OpenAIProvider: ModelProvider {
     if url.host == "api.openai.com" { encoder.maxTokensField = "max_completion_tokens" }
     let exchange = client.start(
       HTTPRequest(
-        url: url.chatCompletions, headers: headers, body: encoder.body.encoded,
-        connectTimeoutMs: limits.connectMs))
+        url: url.chatCompletions,
+        headers: headers,
+        body: encoder.body.encoded,
+        connectTimeoutMs: limits.connectMs
+      )
+    )
     let tools = PromptState(replaying: request.messages).toolNames
     return ChatStream(exchange, tools: tools, key: key, clock: clock, limits: limits)
   }
 
   /// Adds header fields of the settings; one of the same name replaces ours.
   private static func add(
-    _ fields: JSONObject, to headers: inout [(name: String, value: String)]
+    _ fields: JSONObject,
+    to headers: inout [(name: String, value: String)]
   ) throws(ProviderFailure) {
     for (key, value) in fields {
       let name = key.string
@@ -81,7 +89,9 @@ package final class OpenAIProvider: ModelProvider {
         value.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 })
       else {
         throw ProviderFailure(
-          .stop, "the header '\(name)' in the stream settings is not one that HTTP can carry")
+          .stop,
+          "the header '\(name)' in the stream settings is not one that HTTP can carry"
+        )
       }
       headers.removeAll { $0.name.lowercased() == name.lowercased() }
       headers.append((name: name, value: value))

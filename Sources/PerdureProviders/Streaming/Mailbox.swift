@@ -41,7 +41,9 @@ final class Mailbox<Element: Sendable>: Sendable {
     waiter?.resume(returning: [])
   }
 
-  /// Returns all elements since the last call; waits for the first. Empty means finished.
+  /// Returns all elements since the last call; waits for the first.
+  ///
+  /// Empty means finished.
   func next() async -> [Element] {
     await withCheckedContinuation { continuation in
       let ready: [Element]? = state.withLock { state in

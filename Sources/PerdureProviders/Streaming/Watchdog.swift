@@ -24,7 +24,9 @@ final class Watchdog: Sendable {
   private let onExpiry: @Sendable () -> Void
 
   init(
-    clock: any HostClock, limits: ProviderLimits, onExpiry: @escaping @Sendable () -> Void
+    clock: any HostClock,
+    limits: ProviderLimits,
+    onExpiry: @escaping @Sendable () -> Void
   ) {
     self.clock = clock
     self.limits = limits
@@ -106,6 +108,8 @@ final class Watchdog: Sendable {
     }
     let seconds = ProviderLimits.seconds(limitMs)
     return ProviderFailure(
-      .retry, phase == .header ? "no answer for \(seconds)" : "no event for \(seconds)")
+      .retry,
+      phase == .header ? "no answer for \(seconds)" : "no event for \(seconds)"
+    )
   }
 }

@@ -62,13 +62,28 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
     switch string.form {
     case .unicode(let text) where !escapesNonASCII:
-      for byte in text.utf8 { printByte(byte) }
+      if Self.needsEscapes(text) {
+        for byte in text.utf8 { printByte(byte) }
+      } else {
+        bytes.append(contentsOf: text.utf8)
+      }
     case .unicode(let text):
       for unit in text.utf16 { printUnit(unit) }
     case .surrogates(let wtf8):
       for unit in WTF8.utf16Units(wtf8) { printUnit(unit) }
     }
     bytes.append(UInt8(ascii: "\""))
+  }
+
+  private static func needsEscapes(_ text: String) -> Bool {
+    let bytes = text.utf8Span.span
+    for index in bytes.indices {
+      switch bytes[index] {
+      case 0..<0x20, UInt8(ascii: "\""), UInt8(ascii: "\\"): return true
+      default: break
+      }
+    }
+    return false
   }
 
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
@@ -92,8 +107,10 @@ struct JSONPrinter {
   }
 
   private mutating func printEscape(_ unit: UInt16) {
-    let digits = Array("0123456789abcdef".utf8)
     append("\\u")
-    for shift in [12, 8, 4, 0] { bytes.append(digits[Int(unit >> UInt16(shift)) & 0xF]) }
+    for shift in stride(from: UInt16(12), through: 0, by: -4) {
+      let digit = UInt8(truncatingIfNeeded: unit >> shift & 0xF)
+      bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+    }
   }
 }

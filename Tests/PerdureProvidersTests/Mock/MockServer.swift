@@ -45,6 +45,8 @@ struct MockAnswer: Sendable {
 /// A strict Chat Completions server on loopback: it refuses what a real one would refuse, records
 /// what it gets, and otherwise plays the answer of the test.
 final class MockServer: Sendable {
+  private static let end = Array("0\r\n\r\n".utf8)
+
   let port: UInt16
   private let listener: Int32
   private let answer: @Sendable (MockRequest) -> MockAnswer
@@ -105,15 +107,19 @@ final class MockServer: Sendable {
       var head = "HTTP/1.1 \(reply.status) Mock\r\nTransfer-Encoding: chunked\r\n"
       for (name, value) in reply.fields { head += "\(name): \(value)\r\n" }
       MockSocket.write(Array("\(head)\r\n".utf8), to: connection)
-      for piece in reply.pieces where !piece.isEmpty {
+      for (position, piece) in reply.pieces.enumerated() where !piece.isEmpty {
         let size = String(piece.count, radix: 16)
-        MockSocket.write(Array("\(size)\r\n".utf8) + piece + Array("\r\n".utf8), to: connection)
+        var chunk = Array("\(size)\r\n".utf8) + piece + Array("\r\n".utf8)
+        // The end comes with the last piece, so that the client has seen both when it goes on.
+        let isLast = position == reply.pieces.count - 1
+        if isLast, case .complete = reply.ending { chunk += Self.end }
+        MockSocket.write(chunk, to: connection)
       }
     }
     switch reply.ending {
     case .complete:
       if reply.isSilent { return false }
-      MockSocket.write(Array("0\r\n\r\n".utf8), to: connection)
+      if reply.pieces.last?.isEmpty ?? true { MockSocket.write(Self.end, to: connection) }
       return true
     case .cut: return false
     case .stall:

@@ -105,13 +105,16 @@ enum MockSocket {
     var thread = pthread_t()
     let box = unsafe Unmanaged.passRetained(Box(body)).toOpaque()
     _ = unsafe pthread_create(
-      &thread, nil,
+      &thread,
+      nil,
       { context in
         guard let context = unsafe context else { return nil }
         // Balances `passRetained`, once.
         unsafe Unmanaged<Box>.fromOpaque(context).takeRetainedValue().body()
         return nil
-      }, box)
+      },
+      box
+    )
     pthread_detach(thread)
   }
 }

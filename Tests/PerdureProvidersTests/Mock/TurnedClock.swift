@@ -58,7 +58,8 @@ final class TurnedClock: HostClock {
 
   /// Turns the clock in steps until `operation` returns.
   func turning<Result: Sendable>(
-    by milliseconds: Int64, _ operation: @escaping @Sendable () async -> Result
+    by milliseconds: Int64,
+    _ operation: @escaping @Sendable () async -> Result
   ) async -> Result {
     let flag = Flag()
     return await withTaskGroup(of: Result?.self) { group in
