@@ -1,0 +1,38 @@
+import Synchronization
+
+/// Something that happens once; the first one who says what it was decides.
+final class OneEvent<Value: Sendable>: Sendable {
+  private enum State {
+    case open([CheckedContinuation<Value, Never>])
+    case fired(Value)
+  }
+
+  private let state = Mutex(State.open([]))
+
+  /// Says what it was.
+  func fire(_ value: Value) {
+    let waiters = state.withLock { state -> [CheckedContinuation<Value, Never>] in
+      guard case .open(let waiters) = state else { return [] }
+      state = .fired(value)
+      return waiters
+    }
+    for waiter in waiters { waiter.resume(returning: value) }
+  }
+
+  /// Returns what it was, once it happened.
+  var value: Value {
+    get async {
+      await withCheckedContinuation { continuation in
+        let fired = state.withLock { state -> Value? in
+          switch state {
+          case .open(let waiters):
+            state = .open(waiters + [continuation])
+            return nil
+          case .fired(let value): return value
+          }
+        }
+        if let fired { continuation.resume(returning: fired) }
+      }
+    }
+  }
+}
