@@ -110,6 +110,13 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "PerdureStorageTests",
+      dependencies: [
+        "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureValueTests",
       dependencies: ["PerdureValue"],
       swiftSettings: safe

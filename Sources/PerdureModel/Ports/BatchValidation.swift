@@ -23,7 +23,9 @@ public struct BatchEffects: Sendable {
   /// The first id behind all that are written; 1 if none is.
   public var nextId: Int64 = 1
 
-  /// Judges `batch`. Throws `invalidBatch` for the first rule that it breaks.
+  /// Judges `batch`.
+  ///
+  /// Throws `invalidBatch` for the first rule that it breaks.
   public init(_ batch: Batch, _ facts: BatchFacts) throws {
     var claims = Claims(facts: facts)
     var commands = DocumentCommands()
@@ -61,7 +63,10 @@ public struct BatchEffects: Sendable {
   }
 
   private static func put<Record, ID: Hashable>(
-    _ record: Record, _ id: ID, into records: inout [Record], at places: inout [ID: Int]
+    _ record: Record,
+    _ id: ID,
+    into records: inout [Record],
+    at places: inout [ID: Int]
   ) {
     if let place = places[id] {
       records[place] = record
@@ -109,13 +114,17 @@ extension StoreCounters {
   /// Throws `foreignWriter` unless they equal `expected`, and `invalidBatch` if the batches do not
   /// carry the next sequence numbers or `nextId` goes back.
   public func advanced(
-    by group: [Batch], expecting expected: StoreCounters, nextId: Int64
+    by group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
   ) throws -> StoreCounters {
     guard self == expected else {
       throw PerdureError(
-        .foreignWriter, "another program wrote to the store while it was open",
+        .foreignWriter,
+        "another program wrote to the store while it was open",
         hint: "stop the other program and open the store again",
-        details: ["expected": expected.json, "found": json])
+        details: ["expected": expected.json, "found": json]
+      )
     }
     guard nextId >= self.nextId else {
       throw invalid("the next id may not go back from \(self.nextId) to \(nextId)")
@@ -220,7 +229,10 @@ private struct DocumentCommands {
   }
 
   private func effect(
-    of command: Command, _ id: DocumentID, at sequence: Int64, _ facts: BatchFacts
+    of command: Command,
+    _ id: DocumentID,
+    at sequence: Int64,
+    _ facts: BatchFacts
   ) throws -> DocumentEffect {
     let head = facts.documents[id]
     var record: DocumentRecord
@@ -244,12 +256,18 @@ private struct DocumentCommands {
     }
     if command.retires { record.retiredAt = sequence }
     return DocumentEffect(
-      record: record, isNew: command.created != nil, isRetired: command.retires, content: content)
+      record: record,
+      isNew: command.created != nil,
+      isRetired: command.retires,
+      content: content
+    )
   }
 
   /// The base that a copy starts from; sources are read as they were before the batch.
   private func copied(
-    _ source: CopySource, to record: DocumentRecord, _ facts: BatchFacts
+    _ source: CopySource,
+    to record: DocumentRecord,
+    _ facts: BatchFacts
   ) throws -> DocumentContent {
     func rejected(_ cause: String) -> PerdureError {
       invalid("document copy \(record.id) was rejected", cause: cause)
@@ -282,7 +300,7 @@ private struct DocumentCommands {
         live[address, default: 1] -= 1
       }
     }
-    if let address = live.first(where: { $0.value > 1 })?.key {
+    for address in effects.map({ $0.record.address }) where live[address, default: 0] > 1 {
       throw invalid("document address already has a current incarnation (\(address.kind.string))")
     }
   }

@@ -13,7 +13,9 @@ private struct Undo {
 extension MemoryState {
   /// Applies a group, or changes nothing and throws.
   mutating func apply(
-    _ group: [Batch], expecting expected: StoreCounters, nextId: Int64
+    _ group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
   ) throws {
     let after = try counters.advanced(by: group, expecting: expected, nextId: nextId)
     var applied: [Undo] = []

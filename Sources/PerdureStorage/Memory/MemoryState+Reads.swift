@@ -3,7 +3,8 @@ import PerdureValue
 
 extension MemoryState {
   func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) throws -> Page<ConversationRecord> {
     let (order, after) = try page.start(default: .ascending)
     let ids: SortedIds
@@ -32,10 +33,12 @@ extension MemoryState {
   }
 
   func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) throws -> EntryRecord? {
     let segments = try Ancestry.segments(
-      of: conversationId, upper: atOrBefore?.value ?? EntryID.greatest
+      of: conversationId,
+      upper: atOrBefore?.value ?? EntryID.greatest
     ) { conversations[$0] }
     for segment in segments {
       let head = headIds[segment.conversationId]?.last(atMost: segment.upper)
@@ -46,12 +49,15 @@ extension MemoryState {
 
   func scanEntries(_ query: EntryQuery, _ page: PageRequest) throws -> Page<EntryRecord> {
     try Ancestry.page(
-      query, page, lookup: { conversations[$0] },
+      query,
+      page,
+      lookup: { conversations[$0] },
       visit: { conversation, bounds, order, limit in
         (entryIds[conversation] ?? SortedIds()).scan(bounds, order, limit) {
           EntryID($0).flatMap { entries[$0]?.entry }
         }
-      })
+      }
+    )
   }
 
   func scanTasks(_ query: TaskQuery, _ page: PageRequest) throws -> Page<TaskRecord> {
@@ -67,14 +73,16 @@ extension MemoryState {
   }
 
   func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) -> SubmissionRecord? {
     let key = RequestKey(conversationId: conversationId, requestId: requestId)
     return requests[key].flatMap { submissions[$0] }
   }
 
   func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) throws -> Page<SubmissionRecord> {
     let (order, after) = try page.start(default: .ascending)
     let isOpen = query.status == .queued || query.status == .placed

@@ -4,14 +4,21 @@ import Synchronization
 
 /// A store that lives as long as the process; what the other backends do is measured against it.
 package final class MemoryStorage: Storage {
-  private let state = Mutex(MemoryState())
+  private let state: Mutex<MemoryState>
   private let isClosed = Mutex(false)
 
   /// Makes an empty store.
-  package init() {}
+  package init() { state = Mutex(MemoryState()) }
+
+  /// Opens the store again that `other` was, closed or not.
+  package init(continuing other: MemoryStorage) {
+    state = Mutex(other.state.withLock { $0 })
+  }
 
   package func apply(
-    _ group: [Batch], expecting expected: StoreCounters, nextId: Int64
+    _ group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
   ) async throws {
     try checkOpen()
     try state.withLock { try $0.apply(group, expecting: expected, nextId: nextId) }
@@ -35,7 +42,8 @@ extension MemoryStorage {
   }
 
   package func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     try read { try $0.scanConversations(query, page) }
   }
@@ -45,19 +53,22 @@ extension MemoryStorage {
   }
 
   package func entry(
-    _ id: EntryID, visibleIn conversationId: ConversationID
+    _ id: EntryID,
+    visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
     try read { try $0.entry(id, visibleIn: conversationId) }
   }
 
   package func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
     try read { try $0.latestHeadMarker(conversationId, atOrBefore: atOrBefore) }
   }
 
   package func scanEntries(
-    _ query: EntryQuery, _ page: PageRequest
+    _ query: EntryQuery,
+    _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
     try read { try $0.scanEntries(query, page) }
   }
@@ -75,19 +86,22 @@ extension MemoryStorage {
   }
 
   package func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
     try read { $0.submission(requestId: requestId, in: conversationId) }
   }
 
   package func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     try read { try $0.scanSubmissions(query, page) }
   }
 
   package func findDocument(
-    _ address: DocumentAddress, at: Int64?
+    _ address: DocumentAddress,
+    at: Int64?
   ) async throws -> DocumentRecord? {
     try read { $0.findDocument(address, at: at) }
   }
@@ -97,7 +111,8 @@ extension MemoryStorage {
   }
 
   package func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     try read { try $0.scanDocuments(query, page) }
   }

@@ -37,7 +37,10 @@ struct SortedIds {
 
   /// Returns what `select` makes of the ids behind `after` until there are `limit` of them.
   func scan<Item>(
-    _ order: ScanOrder, after: Int64?, limit: Int, _ select: (Int64) -> Item?
+    _ order: ScanOrder,
+    after: Int64?,
+    limit: Int,
+    _ select: (Int64) -> Item?
   ) -> [Item] {
     let start: Int64
     switch order {
@@ -49,7 +52,10 @@ struct SortedIds {
 
   /// Returns what `select` makes of the ids in `bounds` until there are `limit` of them.
   func scan<Item>(
-    _ bounds: ClosedRange<Int64>, _ order: ScanOrder, _ limit: Int, _ select: (Int64) -> Item?
+    _ bounds: ClosedRange<Int64>,
+    _ order: ScanOrder,
+    _ limit: Int,
+    _ select: (Int64) -> Item?
   ) -> [Item] {
     let begin = position(bounds.lowerBound)
     let end = bounds.upperBound == Int64.max ? values.count : position(bounds.upperBound + 1)

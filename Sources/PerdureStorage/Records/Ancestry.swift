@@ -15,7 +15,9 @@ enum Ancestry {
   ///
   /// Throws `invalidRequest` if there is no such conversation.
   static func segments(
-    of id: ConversationID, lower: Int64 = 1, upper: Int64 = EntryID.greatest,
+    of id: ConversationID,
+    lower: Int64 = 1,
+    upper: Int64 = EntryID.greatest,
     lookup: (ConversationID) throws -> ConversationRecord?
   ) throws -> [Segment] {
     guard var conversation = try lookup(id) else {
@@ -41,7 +43,8 @@ enum Ancestry {
   /// `visit` gets a conversation, the inclusive bounds and how many entries are wanted; it returns
   /// them in the order of the scan.
   static func page(
-    _ query: EntryQuery, _ request: PageRequest,
+    _ query: EntryQuery,
+    _ request: PageRequest,
     lookup: (ConversationID) throws -> ConversationRecord?,
     visit: (ConversationID, ClosedRange<Int64>, ScanOrder, Int) throws -> [EntryRecord]
   ) throws -> Page<EntryRecord> {
@@ -55,13 +58,21 @@ enum Ancestry {
       }
     }
     var segments = try segments(
-      of: query.conversationId, lower: lower, upper: upper, lookup: lookup)
+      of: query.conversationId,
+      lower: lower,
+      upper: upper,
+      lookup: lookup
+    )
     if order == .ascending { segments.reverse() }
     let wanted = request.limit.addingReportingOverflow(1).partialValue
     var items: [EntryRecord] = []
     for segment in segments where lower <= segment.upper && items.count < wanted {
       items += try visit(
-        segment.conversationId, lower...segment.upper, order, wanted - items.count)
+        segment.conversationId,
+        lower...segment.upper,
+        order,
+        wanted - items.count
+      )
     }
     return Page(items, limit: request.limit, order: order) { $0.id.value }
   }

@@ -35,7 +35,11 @@ extension StoredDocument {
           throw corrupt("holds an operation that cannot be applied", cause: "\(error)")
         }
         self.init(
-          record: record, version: version, value: value, deltasSinceBase: operations.count)
+          record: record,
+          version: version,
+          value: value,
+          deltasSinceBase: operations.count
+        )
         return
       }
     }

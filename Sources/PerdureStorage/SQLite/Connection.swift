@@ -77,7 +77,9 @@ package enum SQLValue: Sendable {
       { length, _, _, pages in
         unsafe length?.assumingMemoryBound(to: Int32.self).pointee = pages
         return SQLITE_OK
-      }, logLength)
+      },
+      logLength
+    )
   }
 
   deinit {
@@ -108,7 +110,9 @@ package enum SQLValue: Sendable {
 
   /// Returns what `body` makes of every row.
   package func rows<Value>(
-    _ sql: String, _ values: [SQLValue] = [], _ body: (Row) throws -> Value
+    _ sql: String,
+    _ values: [SQLValue] = [],
+    _ body: (Row) throws -> Value
   ) throws -> [Value] {
     let statement = try unsafe prepared(sql)
     defer {
@@ -131,7 +135,9 @@ package enum SQLValue: Sendable {
 
   /// Returns what `body` makes of the first row, or `nil` without one.
   package func first<Value>(
-    _ sql: String, _ values: [SQLValue] = [], _ body: (Row) throws -> Value
+    _ sql: String,
+    _ values: [SQLValue] = [],
+    _ body: (Row) throws -> Value
   ) throws -> Value? {
     try rows(sql, values, body).first
   }
@@ -150,11 +156,20 @@ package enum SQLValue: Sendable {
     }
   }
 
+  /// The statements that have been prepared so far.
+  package var preparedStatements: [String] { unsafe Array(statements.keys) }
+
   private func prepared(_ sql: String) throws -> OpaquePointer {
     if let statement = unsafe statements[sql] { return unsafe statement }
     var statement: OpaquePointer?
     let code = unsafe sqlite3_prepare_v3(
-      handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
+      handle,
+      sql,
+      -1,
+      UInt32(SQLITE_PREPARE_PERSISTENT),
+      &statement,
+      nil
+    )
     guard code == SQLITE_OK, let statement = unsafe statement else { throw failure(code) }
     unsafe statements[sql] = statement
     return unsafe statement
@@ -174,8 +189,13 @@ package enum SQLValue: Sendable {
           return unsafe sqlite3_bind_text(statement, index, "", 0, copies)
         }
         return unsafe sqlite3_bind_text64(
-          statement, index, start.assumingMemoryBound(to: CChar.self), UInt64(buffer.count),
-          copies, UInt8(SQLITE_UTF8))
+          statement,
+          index,
+          start.assumingMemoryBound(to: CChar.self),
+          UInt64(buffer.count),
+          copies,
+          UInt8(SQLITE_UTF8)
+        )
       }
     }
     if code != SQLITE_OK { throw failure(code) }

@@ -23,17 +23,25 @@ package struct SQLiteFailure: Sendable {
     switch code & 0xFF {
     case SQLITE_NOTADB:
       PerdureError(
-        .storeUnreadable, "\(path) is not a store", hint: "choose another path for the store",
-        cause: "not a SQLite database")
+        .storeUnreadable,
+        "\(path) is not a store",
+        hint: "choose another path for the store",
+        cause: "not a SQLite database"
+      )
     case SQLITE_CORRUPT:
       PerdureError(
-        .storeCorrupt, "the store \(path) is damaged",
+        .storeCorrupt,
+        "the store \(path) is damaged",
         hint: "restore it from a copy, or recover its rows with 'sqlite3 FILE .recover'",
-        cause: text)
+        cause: text
+      )
     case SQLITE_BUSY, SQLITE_LOCKED:
       PerdureError(
-        .storeInUse, "another program holds the store \(path) locked",
-        hint: "close that program, then try again", cause: text)
+        .storeInUse,
+        "another program holds the store \(path) locked",
+        hint: "close that program, then try again",
+        cause: text
+      )
     case SQLITE_FULL: full(path)
     case SQLITE_READONLY where code == SQLITE_READONLY | (4 << 8): Self.moved(path: path)
     case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH: readOnly(path)
@@ -41,8 +49,11 @@ package struct SQLiteFailure: Sendable {
     case SQLITE_IOERR: inputOutput(path)
     case SQLITE_CONSTRAINT, SQLITE_MISMATCH:
       PerdureError(
-        .storeCorrupt, "the store \(path) contradicts its own counters or checks",
-        hint: "restore it from a copy", cause: text)
+        .storeCorrupt,
+        "the store \(path) contradicts its own counters or checks",
+        hint: "restore it from a copy",
+        cause: text
+      )
     case SQLITE_MISUSE:
       PerdureError(.closed, "the store \(path) is closed")
     default:
@@ -53,8 +64,10 @@ package struct SQLiteFailure: Sendable {
   /// Returns the error for a store whose file was moved away while it was open.
   package static func moved(path: String) -> PerdureError {
     PerdureError(
-      .foreignWriter, "the store file \(path) was moved or replaced while it was open",
-      hint: "open the store again")
+      .foreignWriter,
+      "the store file \(path) was moved or replaced while it was open",
+      hint: "open the store again"
+    )
   }
 
   private var reason: String {
@@ -63,14 +76,20 @@ package struct SQLiteFailure: Sendable {
 
   private func full(_ path: String) -> PerdureError {
     PerdureError(
-      .storeUnwritable, "the store \(path) cannot grow",
-      hint: "free space on its file system; nothing that was committed is lost", cause: reason)
+      .storeUnwritable,
+      "the store \(path) cannot grow",
+      hint: "free space on its file system; nothing that was committed is lost",
+      cause: reason
+    )
   }
 
   private func readOnly(_ path: String) -> PerdureError {
     PerdureError(
-      .storeUnwritable, "the store \(path) is read-only",
-      hint: "make the file and its folder writable, or choose another path", cause: reason)
+      .storeUnwritable,
+      "the store \(path) is read-only",
+      hint: "make the file and its folder writable, or choose another path",
+      cause: reason
+    )
   }
 
   private func cannotOpen(_ path: String) -> PerdureError {
@@ -78,8 +97,11 @@ package struct SQLiteFailure: Sendable {
     case EACCES, EPERM, EROFS: readOnly(path)
     default:
       PerdureError(
-        .storeUnreadable, "the store \(path) cannot be opened",
-        hint: "check that the path and its folder exist and may be read", cause: reason)
+        .storeUnreadable,
+        "the store \(path) cannot be opened",
+        hint: "check that the path and its folder exist and may be read",
+        cause: reason
+      )
     }
   }
 
@@ -89,8 +111,11 @@ package struct SQLiteFailure: Sendable {
     case EACCES, EPERM, EROFS: readOnly(path)
     default:
       PerdureError(
-        .storageFailed, "the disk failed under the store \(path)",
-        hint: "check the disk and the system log, then open the store again", cause: reason)
+        .storageFailed,
+        "the disk failed under the store \(path)",
+        hint: "check the disk and the system log, then open the store again",
+        cause: reason
+      )
     }
   }
 }

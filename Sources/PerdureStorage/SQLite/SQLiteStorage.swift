@@ -20,7 +20,9 @@ package final class SQLiteStorage: Storage {
   /// The store is locked until `close`. A read-only store takes no lock, may belong to another
   /// process, and no file of it is changed or created.
   package static func open(
-    path: String, durability: Durability = .full, readOnly: Bool = false,
+    path: String,
+    durability: Durability = .full,
+    readOnly: Bool = false,
     busyMilliseconds: Int32 = 5_000
   ) async throws -> SQLiteStorage {
     let path = StorePath.resolved(path)
@@ -32,7 +34,11 @@ package final class SQLiteStorage: Storage {
         let lock = try StoreLock(store: path)
         try StorePath.create(path)
         return try SQLiteStore(
-          path: path, durability: durability, busyMilliseconds: busyMilliseconds, lock: lock)
+          path: path,
+          durability: durability,
+          busyMilliseconds: busyMilliseconds,
+          lock: lock
+        )
       }
     } catch {
       await thread.stop()
@@ -48,12 +54,16 @@ package final class SQLiteStorage: Storage {
       return try SQLiteStore(reading: path, hasLog: hasLog)
     }
     throw PerdureError(
-      .storeUnreadable, "the store \(path) was not closed and lacks its file \(path)-shm",
-      hint: "open it once for writing, for example with 'perdure resume'")
+      .storeUnreadable,
+      "the store \(path) was not closed and lacks its file \(path)-shm",
+      hint: "open it once for writing, for example with 'perdure resume'"
+    )
   }
 
   package func apply(
-    _ group: [Batch], expecting expected: StoreCounters, nextId: Int64
+    _ group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
   ) async throws {
     guard !isReadOnly else {
       throw PerdureError(.storeUnwritable, "the store \(path) was opened for reading only")
@@ -62,6 +72,13 @@ package final class SQLiteStorage: Storage {
   }
 
   package func close() async { await thread.stop() }
+
+  /// Returns what `body` finds out about the database; for diagnosis and tests.
+  package func inspect<Value: Sendable>(
+    _ body: @escaping @Sendable (Connection) throws -> Value
+  ) async throws -> Value {
+    try await thread.call { try body($0.connection) }
+  }
 }
 
 extension SQLiteStorage {
@@ -70,7 +87,8 @@ extension SQLiteStorage {
   }
 
   package func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     try await thread.call { try $0.scanConversations(query, page) }
   }
@@ -80,19 +98,22 @@ extension SQLiteStorage {
   }
 
   package func entry(
-    _ id: EntryID, visibleIn conversationId: ConversationID
+    _ id: EntryID,
+    visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
     try await thread.call { try $0.entry(id, visibleIn: conversationId) }
   }
 
   package func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
     try await thread.call { try $0.latestHeadMarker(conversationId, atOrBefore: atOrBefore) }
   }
 
   package func scanEntries(
-    _ query: EntryQuery, _ page: PageRequest
+    _ query: EntryQuery,
+    _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
     try await thread.call { try $0.scanEntries(query, page) }
   }
@@ -110,19 +131,22 @@ extension SQLiteStorage {
   }
 
   package func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
     try await thread.call { try $0.submission(requestId: requestId, in: conversationId) }
   }
 
   package func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     try await thread.call { try $0.scanSubmissions(query, page) }
   }
 
   package func findDocument(
-    _ address: DocumentAddress, at: Int64?
+    _ address: DocumentAddress,
+    at: Int64?
   ) async throws -> DocumentRecord? {
     try await thread.call { try $0.findDocument(address, at: at) }
   }
@@ -132,7 +156,8 @@ extension SQLiteStorage {
   }
 
   package func scanDocuments(
-    _ query: DocumentQuery, _ page: PageRequest
+    _ query: DocumentQuery,
+    _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     try await thread.call { try $0.scanDocuments(query, page) }
   }

@@ -13,7 +13,8 @@ extension SQLiteStore {
       try writer.flush()
       try connection.run(
         "UPDATE durable_metadata SET next_id = ?, next_seq = ? WHERE singleton = 1",
-        [.string(String(after.nextId)), .int(after.nextSequence)])
+        [.string(String(after.nextId)), .int(after.nextSequence)]
+      )
     }
   }
 }
@@ -101,7 +102,8 @@ private struct GroupWriter {
     types[id] = type
     try store.connection.run(
       "INSERT INTO record_ids (id, record_type) VALUES (?, ?)",
-      [.int(id), .string(type.rawValue)])
+      [.int(id), .string(type.rawValue)]
+    )
   }
 
   private mutating func add(_ effect: DocumentEffect, _ sequence: Int64) throws {
@@ -159,7 +161,8 @@ private struct GroupWriter {
       [
         .int(record.id.value), .optional(record.owner?.conversationId.value),
         .optional(record.owner?.taskId.value), .text(record.json.encoded),
-      ])
+      ]
+    )
   }
 
   private func insert(_ record: EntryRecord, at sequence: Int64) throws {
@@ -168,7 +171,8 @@ private struct GroupWriter {
       [
         .int(record.id.value), .int(record.conversationId.value), .optional(record.head?.value),
         .int(sequence), .text(record.json.encoded),
-      ])
+      ]
+    )
   }
 
   private func put(_ record: TaskRecord) throws {
@@ -186,7 +190,8 @@ private struct GroupWriter {
         .string(record.kind.asciiLiteral), .string(record.state.status.rawValue),
         .int(record.abortRequested ? 1 : 0), .int(record.background ? 1 : 0),
         .text(record.json.encoded),
-      ])
+      ]
+    )
   }
 
   private func put(_ record: SubmissionRecord) throws {
@@ -201,7 +206,8 @@ private struct GroupWriter {
         .int(record.id.value), .int(record.conversationId.value),
         record.requestId.map { .string($0.asciiLiteral) } ?? .null,
         .string(record.status.rawValue), .text(record.json.encoded),
-      ])
+      ]
+    )
   }
 
   private func insert(_ record: DocumentRecord?) throws {
@@ -218,20 +224,24 @@ private struct GroupWriter {
         .int(address.key == nil ? 0 : 1), .string((address.key ?? "").asciiLiteral),
         .string(address.scope.kind), .int(address.scope.ownerId), .int(record.createdAt),
         .optional(record.retiredAt), .text(record.json.encoded),
-      ])
+      ]
+    )
   }
 
   private func retire(_ record: DocumentRecord?) throws {
     guard let record else { return }
     try store.connection.run(
       "UPDATE documents SET retired_at = ?, record = ? WHERE id = ?",
-      [.optional(record.retiredAt), .text(record.json.encoded), .int(record.id.value)])
+      [.optional(record.retiredAt), .text(record.json.encoded), .int(record.id.value)]
+    )
   }
 
   private func write(_ pending: PendingRevisions, of id: DocumentID) throws {
     if pending.deletesStored {
       try store.connection.run(
-        "DELETE FROM document_revisions WHERE document_id = ?", [.int(id.value)])
+        "DELETE FROM document_revisions WHERE document_id = ?",
+        [.int(id.value)]
+      )
     }
     for revision in pending.added {
       let (kind, content): (String, JSON) =
@@ -247,7 +257,8 @@ private struct GroupWriter {
         [
           .int(id.value), .int(revision.sequence), .string(kind),
           .int(revision.content.version), .text(content.encoded),
-        ])
+        ]
+      )
     }
   }
 
@@ -255,13 +266,16 @@ private struct GroupWriter {
     guard let value = extra.value else {
       try store.connection.run(
         "DELETE FROM perdure_extras WHERE scope = ? AND id = ?",
-        [.string(extra.scope), .int(extra.id)])
+        [.string(extra.scope), .int(extra.id)]
+      )
       return
     }
     try store.connection.run(
       """
       INSERT INTO perdure_extras (scope, id, value) VALUES (?, ?, ?)
       ON CONFLICT (scope, id) DO UPDATE SET value = excluded.value
-      """, [.string(extra.scope), .int(extra.id), .text(value.encoded)])
+      """,
+      [.string(extra.scope), .int(extra.id), .text(value.encoded)]
+    )
   }
 }

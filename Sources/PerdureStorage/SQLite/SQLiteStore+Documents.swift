@@ -7,7 +7,8 @@ extension SQLiteStore {
     filter.add(address: address)
     filter.add(aliveAt: sequence)
     return try connection.first(
-      "SELECT record FROM documents WHERE \(filter.text) ORDER BY id DESC LIMIT 1", filter.values
+      "SELECT record FROM documents WHERE \(filter.text) ORDER BY id DESC LIMIT 1",
+      filter.values
     ) { try DocumentRecord(json: try json($0.bytes(0), "document")) }
   }
 
@@ -39,14 +40,16 @@ extension SQLiteStore {
       """
       SELECT seq FROM document_revisions WHERE document_id = ? AND seq <= ? AND kind = 'base'
       ORDER BY seq DESC LIMIT 1
-      """, [.int(id.value), upper]
+      """,
+      [.int(id.value), upper]
     ) { $0.int(0) }
     guard let base else { return [] }
     return try connection.rows(
       """
       SELECT seq, kind, version, content FROM document_revisions
       WHERE document_id = ? AND seq >= ? AND seq <= ? ORDER BY seq
-      """, [.int(id.value), .int(base), upper]
+      """,
+      [.int(id.value), .int(base), upper]
     ) { row in
       let version = row.int(2)
       let value = try json(row.bytes(3), "revision of document \(id)")
@@ -56,7 +59,9 @@ extension SQLiteStore {
       do {
         let operations = try Operation.batch(json: value)
         return Revision(
-          sequence: row.int(0), content: .delta(version: version, operations: operations))
+          sequence: row.int(0),
+          content: .delta(version: version, operations: operations)
+        )
       } catch {
         throw corrupt("holds operations that cannot be read (document \(id))", cause: "\(error)")
       }
@@ -78,7 +83,8 @@ extension SQLiteStore {
 
   func recordType(_ id: Int64) throws -> RecordType? {
     let name = try connection.first(
-      "SELECT record_type FROM record_ids WHERE id = ?", [.int(id)]
+      "SELECT record_type FROM record_ids WHERE id = ?",
+      [.int(id)]
     ) { $0.string(0) }
     guard let name else { return nil }
     guard let type = RecordType(rawValue: name) else {

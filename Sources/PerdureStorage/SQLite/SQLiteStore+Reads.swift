@@ -44,7 +44,8 @@ extension SQLiteStore {
   }
 
   func submission(
-    requestId: JSONString, in conversationId: ConversationID
+    requestId: JSONString,
+    in conversationId: ConversationID
   ) throws -> SubmissionRecord? {
     var filter = Filter()
     filter.add("conversation_id", conversationId.value)
@@ -58,12 +59,16 @@ extension SQLiteStore {
   func extra(scope: String, id: Int64) throws -> JSON? {
     guard hasExtras else { return nil }
     return try connection.first(
-      "SELECT value FROM perdure_extras WHERE scope = ? AND id = ?", [.string(scope), .int(id)]
+      "SELECT value FROM perdure_extras WHERE scope = ? AND id = ?",
+      [.string(scope), .int(id)]
     ) { try json($0.bytes(0), "fact") }
   }
 
   private func record<Record>(
-    _ sql: String, _ id: Int64, _ type: String, _ make: (JSON) throws -> Record
+    _ sql: String,
+    _ id: Int64,
+    _ type: String,
+    _ make: (JSON) throws -> Record
   ) throws -> Record? {
     try connection.first(sql, [.int(id)]) { try make(try json($0.bytes(0), type)) }
   }
@@ -71,7 +76,8 @@ extension SQLiteStore {
   // MARK: Scans
 
   func scanConversations(
-    _ query: ConversationQuery, _ page: PageRequest
+    _ query: ConversationQuery,
+    _ page: PageRequest
   ) throws -> Page<ConversationRecord> {
     var filter = Filter()
     filter.add("owner_conversation_id", query.ownerConversationId?.value)
@@ -102,7 +108,8 @@ extension SQLiteStore {
   }
 
   func scanSubmissions(
-    _ query: SubmissionQuery, _ page: PageRequest
+    _ query: SubmissionQuery,
+    _ page: PageRequest
   ) throws -> Page<SubmissionRecord> {
     var filter = Filter()
     filter.add("conversation_id", query.conversationId?.value)
@@ -129,7 +136,9 @@ extension SQLiteStore {
 
   func scanEntries(_ query: EntryQuery, _ page: PageRequest) throws -> Page<EntryRecord> {
     try Ancestry.page(
-      query, page, lookup: { try conversation($0) },
+      query,
+      page,
+      lookup: { try conversation($0) },
       visit: { conversation, bounds, order, limit in
         try connection.rows(
           """
@@ -141,21 +150,25 @@ extension SQLiteStore {
             .int(Int64(limit)),
           ]
         ) { try EntryRecord(json: try json($0.bytes(0), "entry")) }
-      })
+      }
+    )
   }
 
   func latestHeadMarker(
-    _ conversationId: ConversationID, atOrBefore: EntryID?
+    _ conversationId: ConversationID,
+    atOrBefore: EntryID?
   ) throws -> EntryRecord? {
     let segments = try Ancestry.segments(
-      of: conversationId, upper: atOrBefore?.value ?? EntryID.greatest
+      of: conversationId,
+      upper: atOrBefore?.value ?? EntryID.greatest
     ) { try conversation($0) }
     for segment in segments {
       let head = try connection.first(
         """
         SELECT record FROM entries WHERE conversation_id = ? AND head IS NOT NULL AND id <= ?
         ORDER BY id DESC LIMIT 1
-        """, [.int(segment.conversationId.value), .int(segment.upper)]
+        """,
+        [.int(segment.conversationId.value), .int(segment.upper)]
       ) { try EntryRecord(json: try json($0.bytes(0), "entry")) }
       if let head { return head }
     }
@@ -163,8 +176,11 @@ extension SQLiteStore {
   }
 
   private func scan<Record>(
-    _ table: String, _ filter: Filter, _ page: PageRequest,
-    _ make: (JSON) throws -> Record, id: (Record) -> Int64
+    _ table: String,
+    _ filter: Filter,
+    _ page: PageRequest,
+    _ make: (JSON) throws -> Record,
+    id: (Record) -> Int64
   ) throws -> Page<Record> {
     let (order, after) = try page.start(default: .ascending)
     var filter = filter
@@ -224,7 +240,9 @@ struct Filter {
       return
     }
     add(
-      text: "created_at <= ? AND (retired_at IS NULL OR retired_at > ?)", .int(sequence),
-      .int(sequence))
+      text: "created_at <= ? AND (retired_at IS NULL OR retired_at > ?)",
+      .int(sequence),
+      .int(sequence)
+    )
   }
 }

@@ -29,7 +29,10 @@ package final class SQLiteStore {
 
   /// Opens the store in a file, which may be empty.
   package init(
-    path: String, durability: Durability, busyMilliseconds: Int32 = 5_000, lock: StoreLock? = nil
+    path: String,
+    durability: Durability,
+    busyMilliseconds: Int32 = 5_000,
+    lock: StoreLock? = nil
   ) throws {
     self.lock = lock
     connection = try Connection(path: path)
@@ -69,9 +72,10 @@ package final class SQLiteStore {
   // MARK: Opening
 
   private func prepare(_ durability: Durability) throws {
+    // SQLite opens a file that may not be written for reading, without a word.
+    if connection.isReadOnly { throw readOnly }
     let names = try objectNames()
     let version = try storedVersion(names)
-    if connection.isReadOnly { throw readOnly }
     if version == nil {
       guard names.isEmpty else { throw notAStore }
       try connection.execute("PRAGMA page_size = \(Self.pageSize)")
@@ -79,8 +83,10 @@ package final class SQLiteStore {
     let mode = try connection.first("PRAGMA journal_mode = WAL") { $0.string(0) }
     guard mode == "wal" else {
       throw PerdureError(
-        .storeUnwritable, "the file system of \(connection.path) cannot hold a write-ahead log",
-        hint: "put the store on a local file system")
+        .storeUnwritable,
+        "the file system of \(connection.path) cannot hold a write-ahead log",
+        hint: "put the store on a local file system"
+      )
     }
     try connection.execute("PRAGMA synchronous = \(durability == .full ? "FULL" : "NORMAL")")
     // Debian zeroes deleted pages, which would write more than what was deleted.
@@ -135,7 +141,8 @@ package final class SQLiteStore {
       throw PerdureError(
         .storeUnreadable,
         "the store \(connection.path) is from a newer version (schema \(found), known is 2)",
-        hint: "open it with a newer perdure")
+        hint: "open it with a newer perdure"
+      )
     }
     return found
   }
@@ -143,21 +150,28 @@ package final class SQLiteStore {
   private func checkTables(_ names: Set<String>) throws {
     for table in Schema.tables where !names.contains(table) {
       throw PerdureError(
-        .storeCorrupt, "the store \(connection.path) has no table \(table)",
-        hint: "restore it from a copy")
+        .storeCorrupt,
+        "the store \(connection.path) has no table \(table)",
+        hint: "restore it from a copy"
+      )
     }
   }
 
   private var notAStore: PerdureError {
     PerdureError(
-      .storeUnreadable, "\(connection.path) is not a store",
-      hint: "choose another path for the store", cause: "it has no table durable_schema")
+      .storeUnreadable,
+      "\(connection.path) is not a store",
+      hint: "choose another path for the store",
+      cause: "it has no table durable_schema"
+    )
   }
 
   private var readOnly: PerdureError {
     PerdureError(
-      .storeUnwritable, "the store \(connection.path) is read-only",
-      hint: "make the file and its folder writable, or choose another path")
+      .storeUnwritable,
+      "the store \(connection.path) is read-only",
+      hint: "make the file and its folder writable, or choose another path"
+    )
   }
 
   // MARK: Upkeep
@@ -187,8 +201,11 @@ package final class SQLiteStore {
 
   func corrupt(_ what: String, cause: String? = nil) -> PerdureError {
     PerdureError(
-      .storeCorrupt, "the store \(connection.path) \(what)", hint: "restore it from a copy",
-      cause: cause)
+      .storeCorrupt,
+      "the store \(connection.path) \(what)",
+      hint: "restore it from a copy",
+      cause: cause
+    )
   }
 
   /// Reads a column that holds JSON.

@@ -37,18 +37,23 @@ import PerdureValue
     let context = unsafe Unmanaged.passRetained(thread).toOpaque()
     var handle = pthread_t()
     let code = unsafe pthread_create(
-      &handle, nil,
+      &handle,
+      nil,
       { context in
         guard let context = unsafe context else { return nil }
         let thread = unsafe Unmanaged<SQLiteThread>.fromOpaque(context).takeRetainedValue()
         thread.run()
         return nil
-      }, context)
+      },
+      context
+    )
     guard code == 0 else {
       unsafe Unmanaged<SQLiteThread>.fromOpaque(context).release()
       throw PerdureError(
-        .storageFailed, "no thread could be started for the store",
-        cause: unsafe String(cString: strerror(code)))
+        .storageFailed,
+        "no thread could be started for the store",
+        cause: unsafe String(cString: strerror(code))
+      )
     }
     pthread_detach(handle)
     return thread

@@ -120,27 +120,38 @@ enum Schema {
     Index(
       name: "perdure_conversations_by_owner",
       columns: "conversations (owner_conversation_id) WHERE owner_conversation_id IS NOT NULL",
-      standIn: "conversations_by_owner_conversation"),
+      standIn: "conversations_by_owner_conversation"
+    ),
     Index(
       name: "perdure_conversations_by_task",
       columns: "conversations (owner_task_id) WHERE owner_task_id IS NOT NULL",
-      standIn: "conversations_by_owner_task"),
+      standIn: "conversations_by_owner_task"
+    ),
     Index(
-      name: "perdure_entries", columns: "entries (conversation_id)",
-      standIn: "entries_by_conversation"),
+      name: "perdure_entries",
+      columns: "entries (conversation_id)",
+      standIn: "entries_by_conversation"
+    ),
     Index(
-      name: "perdure_heads", columns: "entries (conversation_id) WHERE head IS NOT NULL",
-      standIn: "entry_heads_by_conversation"),
+      name: "perdure_heads",
+      columns: "entries (conversation_id) WHERE head IS NOT NULL",
+      standIn: "entry_heads_by_conversation"
+    ),
     Index(
-      name: "perdure_live_tasks", columns: "tasks (status) WHERE status <> 'terminal'",
-      standIn: "tasks_by_status"),
+      name: "perdure_live_tasks",
+      columns: "tasks (status) WHERE status <> 'terminal'",
+      standIn: "tasks_by_status"
+    ),
     Index(
       name: "perdure_requests",
       columns: "submissions (conversation_id, request_id) WHERE request_id IS NOT NULL",
-      standIn: "submissions_by_request"),
+      standIn: "submissions_by_request"
+    ),
     Index(
-      name: "perdure_documents", columns: "documents (owner_id, scope_kind, kind, key_value)",
-      standIn: "documents_by_address"),
+      name: "perdure_documents",
+      columns: "documents (owner_id, scope_kind, kind, key_value)",
+      standIn: "documents_by_address"
+    ),
   ]
 
   /// Rebuilds `tasks`, because SQLite cannot change a check in place; its indexes are made again.
@@ -153,7 +164,8 @@ enum Schema {
       """
       INSERT INTO tasks_v2 (id, conversation_id, kind, status, abort_requested, background, record)
       SELECT id, conversation_id, kind, status, abort_requested, background, record FROM tasks
-      """)
+      """
+    )
     try connection.execute("DROP TABLE tasks")
     try connection.execute("ALTER TABLE tasks_v2 RENAME TO tasks")
     for index in indexes { try connection.execute(index) }

@@ -38,7 +38,10 @@ package final class StoreLock: Sendable {
     ]
     _ = unsafe hint.encoded.withUnsafeBytes { bytes in
       unsafe perdure_lock_write(
-        opened, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+        opened,
+        bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+        bytes.count
+      )
     }
   }
 
@@ -48,7 +51,10 @@ package final class StoreLock: Sendable {
     var buffer = [UInt8](repeating: 0, count: 1_024)
     let count = unsafe buffer.withUnsafeMutableBytes { bytes in
       unsafe perdure_lock_read(
-        descriptor, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+        descriptor,
+        bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+        bytes.count
+      )
     }
     guard count > 0, let json = try? JSON(parsing: Array(buffer.prefix(count))),
       let pid = json["pid"]?.int, let since = json["since"]?.int, let host = json["host"]?.text
@@ -60,7 +66,10 @@ package final class StoreLock: Sendable {
     let hint = "stop that process, or use 'perdure log' to read the store meanwhile"
     guard let owner else {
       return PerdureError(
-        .storeInUse, "the store \(path) is in use by another process", hint: hint)
+        .storeInUse,
+        "the store \(path) is in use by another process",
+        hint: hint
+      )
     }
     return PerdureError(
       .storeInUse,
@@ -69,7 +78,8 @@ package final class StoreLock: Sendable {
       hint: hint,
       details: [
         "pid": .int(owner.pid), "since": .int(owner.since), "host": .string(owner.host),
-      ])
+      ]
+    )
   }
 
   private static func failure(_ code: Int32, _ path: String) -> PerdureError {
@@ -77,12 +87,18 @@ package final class StoreLock: Sendable {
     switch code {
     case ENOENT, ENOTDIR:
       return PerdureError(
-        .storeUnwritable, "the folder of the store \(path) does not exist",
-        hint: "create it, or choose another path", cause: reason)
+        .storeUnwritable,
+        "the folder of the store \(path) does not exist",
+        hint: "create it, or choose another path",
+        cause: reason
+      )
     default:
       return PerdureError(
-        .storeUnwritable, "the lock file \(path).lock cannot be opened",
-        hint: "make the folder of the store writable, or choose another path", cause: reason)
+        .storeUnwritable,
+        "the lock file \(path).lock cannot be opened",
+        hint: "make the folder of the store writable, or choose another path",
+        cause: reason
+      )
     }
   }
 

@@ -28,15 +28,24 @@ enum StorePath {
     case Int32(PERDURE_PATH_ABSENT.rawValue):
       if mayBeAbsent { return }
       throw PerdureError(
-        .notFound, "there is no store at \(path)", hint: "check the path given with --store")
+        .notFound,
+        "there is no store at \(path)",
+        hint: "check the path given with --store"
+      )
     case Int32(PERDURE_PATH_DIRECTORY.rawValue):
       throw PerdureError(
-        .storeUnreadable, "\(path) is a folder, not a SQLite store", hint: "name a file in it")
+        .storeUnreadable,
+        "\(path) is a folder, not a SQLite store",
+        hint: "name a file in it"
+      )
     default:
       let cause = kind < 0 ? unsafe String(cString: strerror(-kind)) : "not a regular file"
       throw PerdureError(
-        .storeUnreadable, "\(path) cannot be opened as a store",
-        hint: "choose another path for the store", cause: cause)
+        .storeUnreadable,
+        "\(path) cannot be opened as a store",
+        hint: "choose another path for the store",
+        cause: cause
+      )
     }
   }
 
@@ -49,8 +58,10 @@ enum StorePath {
     let code = unsafe perdure_file_create_private(path)
     guard code < 0 else { return }
     throw PerdureError(
-      .storeUnwritable, "the store \(path) cannot be created",
+      .storeUnwritable,
+      "the store \(path) cannot be created",
       hint: "make its folder writable, or choose another path",
-      cause: unsafe String(cString: strerror(-code)))
+      cause: unsafe String(cString: strerror(-code))
+    )
   }
 }
