@@ -11,7 +11,7 @@ struct Child {
   static func start(_ words: [String]) throws -> Child {
     var output: Int32 = -1
     let owned = unsafe (["perdure-bench"] + words).map { unsafe strdup($0) }
-    defer { unsafe owned.forEach { unsafe free($0) } }
+    defer { for index in unsafe owned.indices { unsafe free(owned[index]) } }
     let list = unsafe owned + [nil]
     let id = unsafe perdure_bench_spawn(list, &output)
     try Machine.check(id, "the benchmark cannot start itself")
