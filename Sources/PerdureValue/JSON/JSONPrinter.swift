@@ -4,6 +4,11 @@ extension JSON {
   /// The key order is kept, so two values with equal text are equal in order too.
   public var encoded: [UInt8] {
     var printer = JSONPrinter()
+    // A record of the usual size then grows in one allocation.
+    switch self {
+    case .array, .object: printer.bytes.reserveCapacity(480)
+    default: break
+    }
     printer.print(self)
     return printer.bytes
   }
@@ -62,13 +67,26 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
     switch string.form {
     case .unicode(let text) where !escapesNonASCII:
-      for byte in text.utf8 { printByte(byte) }
+      if Self.isPlain(text.utf8.span) {
+        append(text)
+      } else {
+        for byte in text.utf8 { printByte(byte) }
+      }
     case .unicode(let text):
       for unit in text.utf16 { printUnit(unit) }
     case .surrogates(let wtf8):
       for unit in WTF8.utf16Units(wtf8) { printUnit(unit) }
     }
     bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Whether no byte needs an escape, as in nearly all texts.
+  private static func isPlain(_ text: Span<UInt8>) -> Bool {
+    for position in text.indices {
+      let byte = text[position]
+      if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
+    }
+    return true
   }
 
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }

@@ -137,11 +137,18 @@ public struct JSONString: Sendable {
   }
 }
 
+/// Compares keys and other short texts, which is done more often than anything else here.
+private func equalBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+  guard left.count == right.count else { return false }
+  for position in left.indices where left[position] != right[position] { return false }
+  return true
+}
+
 extension JSONString: Hashable {
   public static func == (left: JSONString, right: JSONString) -> Bool {
     switch (left.form, right.form) {
     case (.unicode(let left), .unicode(let right)):
-      left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+      equalBytes(left.utf8.span, right.utf8.span)
     case (.surrogates(let left), .surrogates(let right)): left == right
     default: false
     }
