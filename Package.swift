@@ -102,6 +102,19 @@ let package = Package(
     ),
 
     // Tests
+    .executableTarget(
+      name: "CrashProcess",
+      dependencies: [
+        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      path: "Tests/CrashProcess",
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "DurabilityTests",
+      dependencies: ["PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue"],
+      swiftSettings: safe
+    ),
     .testTarget(
       name: "PerdureEngineTests",
       dependencies: [

@@ -57,7 +57,8 @@ let echo = Tool(
     let bench = TestBench()
     let model = ScriptedModel { request in
       guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("done") }
-      return ScriptedModel.calls([("a", "echo", ["text": "one"]), ("b", "echo", ["text": "two"])])
+      return ScriptedModel.calls(
+        ("a", "echo", ["text": "one"]), ("b", "echo", ["text": "two"]))
     }
     let engine = try await bench.open(model, tools: [echo])
     let root = try await bench.start(engine)
