@@ -116,11 +116,21 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "ArchitectureTests",
+      dependencies: ["PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
       ],
       swiftSettings: safe
+    ),
+    .testTarget(
+      name: "PerdureProvidersTests",
+      dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base
     ),
     .testTarget(
       name: "PerdureStorageTests",

@@ -144,14 +144,16 @@ package final class Engine: Sendable {
   /// Cancelling the calling task ends the wait and nothing else.
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     try scheduler.enable()
-    let storage = session.store.storage
+    let store = session.store
     try await session.waits.wait(for: .submission(id)) {
-      guard let record = try await storage.submission(id) else {
+      guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")
       }
+      // It may have been settled, in a commit that nobody asked to flush, before this wait.
+      if record.isSettled { try await store.flush() }
       return record.isSettled
     }
-    guard let record = try await storage.submission(id) else {
+    guard let record = try await store.storage.submission(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record

@@ -12,6 +12,7 @@ final class KillingStorage: Storage {
   private let target: Int
   private let moment: Moment
   private let calls = Mutex(0)
+  private let applied = Mutex<[Int]>([])
 
   init(_ base: any Storage, at target: Int, _ moment: Moment) {
     self.base = base
@@ -22,11 +23,18 @@ final class KillingStorage: Storage {
   /// How many calls there have been.
   var count: Int { calls.withLock { $0 } }
 
-  private func call<Result>(_ body: () async throws -> Result) async throws -> Result {
+  /// Which of them wrote.
+  var groups: [Int] { applied.withLock { $0 } }
+
+  private func call<Result>(
+    writes: Bool = false,
+    _ body: () async throws -> Result
+  ) async throws -> Result {
     let number = calls.withLock { calls in
       calls += 1
       return calls
     }
+    if writes { applied.withLock { $0.append(number) } }
     if number == target, moment == .before { die() }
     let result = try await body()
     if number == target, moment == .after { die() }
@@ -46,7 +54,9 @@ final class KillingStorage: Storage {
     expecting expected: StoreCounters,
     nextId: Int64
   ) async throws {
-    try await call { try await base.apply(group, expecting: expected, nextId: nextId) }
+    try await call(writes: true) {
+      try await base.apply(group, expecting: expected, nextId: nextId)
+    }
   }
 
   func close() async { await base.close() }

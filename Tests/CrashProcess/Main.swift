@@ -8,14 +8,20 @@ import PerdureValue
 /// A process that plays a walk-through on a store and dies at a chosen storage call.
 ///
 ///     CrashProcess STORE EFFECTS A1|A2|A3 safe|unsafe CALL before|after
+///     CrashProcess sweep FOLDER A1|A2|A3 safe|unsafe
 ///
-/// With CALL 0 it lives. It submits under a fixed request id, so that playing again after a death
+/// With CALL 0 it lives. `sweep` plays the walk-through once for every call, killed there, and
+/// then again to its end; it prints a line for each. It submits under a fixed request id, so that playing again after a death
 /// is the recovery: what was submitted is not submitted twice. At the end it prints the context
 /// of the conversation without ids and times, and how many storage calls it made.
 @main
 struct Main {
   static func main() async {
     let arguments = CommandLine.arguments
+    if arguments.count == 5, arguments[1] == "sweep" {
+      Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
+      return
+    }
     guard arguments.count == 7, let walk = WalkThrough(rawValue: arguments[3]),
       let replay = ReplayPolicy(rawValue: arguments[4]), let call = Int(arguments[5]),
       let moment = KillingStorage.Moment(rawValue: arguments[6])
@@ -29,7 +35,11 @@ struct Main {
       let storage = KillingStorage(base, at: call, moment)
       let play = Play(walk: walk, replay: replay, effects: arguments[2])
       let context = try await play.run(on: storage)
-      print(JSON.object(["context": .array(context), "calls": .int(storage.count)]).compactText)
+      print(
+        JSON.object([
+          "context": .array(context), "calls": .int(storage.count),
+          "groups": .array(storage.groups.map { .int($0) }),
+        ]).compactText)
     } catch {
       print("CrashProcess: \(error)")
       exit(1)

@@ -126,7 +126,7 @@ private func entry(
 
   @Test func `deriving step by step equals deriving at once`() throws {
     var random = SeededGenerator(for: "context transcripts")
-    for _ in 0..<1_500 {
+    for _ in 0..<600 {
       let entries = try randomTranscript(using: &random)
       var cache = ContextCache(entries: [])
       var count = 0

@@ -91,7 +91,7 @@ private func entry(
 
   @Test func `replaying planned entries gives the wanted tools in order`() throws {
     var random = SeededGenerator(for: "prompt plans")
-    for _ in 0..<500 {
+    for _ in 0..<200 {
       var entries = [try entry(2, "pi.user", ["role": "user", "content": "u"])]
       var context = ContextCache(entries: entries)
       for _ in 0..<8 {

@@ -117,22 +117,6 @@ extension DocumentDraft {
   /// Removes the members that a slot has only while its call runs.
   mutating func clearProgress(_ slot: [PathSegment]) throws {
     let keys: [JSONString] = ["output", "droppedBytes", "droppedLines", "details", "diagnostics"]
-    for key in keys where value.at(slot)?[key] != nil { try delete(slot + [.key(key)]) }
-  }
-}
-
-extension JSON {
-  /// The value at a path, or `nil`.
-  func at(_ path: [PathSegment]) -> JSON? {
-    var value: JSON? = self
-    for segment in path {
-      switch segment {
-      case .key(let key): value = value?[key]
-      case .index(let index):
-        guard let elements = value?.array, elements.indices.contains(index) else { return nil }
-        value = elements[index]
-      }
-    }
-    return value
+    for key in keys where value.value(at: slot)?[key] != nil { try delete(slot + [.key(key)]) }
   }
 }

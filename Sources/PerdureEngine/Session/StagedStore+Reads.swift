@@ -193,39 +193,53 @@ extension StagedStore: StorageReads {
   }
 
   /// Finds out what must be known to judge a batch whose author does not know it.
-  package func facts(for needs: BatchNeeds) async throws -> BatchFacts {
+  package func facts(_ needs: BatchNeeds) async throws -> BatchFacts {
+    var rest = needs
+    var facts = try state.withLock { state in
+      try Self.check(state)
+      let facts = state.overlay.facts(needs)
+      // What this session minted and did not stage is nothing yet; storage cannot know of it.
+      rest.ids = needs.ids.filter { facts.types[$0] == nil && $0 < state.durable.nextId }
+      rest.documents = needs.documents.filter { facts.documents[$0] == nil }
+      return facts
+    }
+    // Values and addresses depend on revisions that only storage replays.
+    if !rest.sources.isEmpty || !rest.addresses.isEmpty || !facts.documents.isEmpty {
+      if try overlay({ !$0.documents.isEmpty }) {
+        try await flush()
+        rest.documents = needs.documents
+      }
+    }
+    guard !rest.isEmpty else { return facts }
+    let stored = try await read { try await storage.facts(rest) }
+    facts.types.merge(stored.types) { staged, _ in staged }
+    facts.documents.merge(stored.documents) { _, stored in stored }
+    facts.current = stored.current
+    facts.sources = stored.sources
+    return facts
+  }
+}
+
+extension StagedStore.Overlay {
+  /// What the staged records say of these needs.
+  func facts(_ needs: BatchNeeds) -> BatchFacts {
     var facts = BatchFacts()
-    for id in needs.ids { facts.types[id] = try await recordType(of: id) }
+    for id in needs.ids { facts.types[id] = type(of: id) }
     for id in needs.documents {
-      guard let record = try await documentRecord(id) else { continue }
-      let version = try await document(id, at: nil)?.version
-      facts.documents[id] = DocumentHead(record: record, version: version)
-    }
-    for address in needs.addresses {
-      facts.current[address] = try await findDocument(address, at: nil)?.id
-    }
-    for source in needs.sources {
-      do {
-        facts.sources[source] = try await document(source.id, at: source.at)
-      } catch let error as PerdureError where error.code == .invalidRequest {
-        continue
+      // The version of the newest revision is read from storage after a flush.
+      if let staged = documents[id] {
+        facts.documents[id] = DocumentHead(record: staged.record, version: nil)
       }
     }
     return facts
   }
 
-  private func recordType(of id: Int64) async throws -> RecordType? {
-    if let id = ConversationID(id), try await conversation(id) != nil { return .conversation }
-    if let id = EntryID(id), try await entry(id) != nil { return .entry }
-    if let id = TaskID(id), try await task(id) != nil { return .task }
-    if let id = SubmissionID(id), try await submission(id) != nil { return .submission }
-    if let id = DocumentID(id), try await documentRecord(id) != nil { return .document }
+  private func type(of id: Int64) -> RecordType? {
+    if let id = ConversationID(id), conversations[id] != nil { return .conversation }
+    if let id = EntryID(id), entries[id] != nil { return .entry }
+    if let id = TaskID(id), tasks[id] != nil { return .task }
+    if let id = SubmissionID(id), submissions[id] != nil { return .submission }
+    if let id = DocumentID(id), documents[id] != nil { return .document }
     return nil
-  }
-
-  /// Returns the record of a document that is alive; retired ones cannot be reached any more.
-  private func documentRecord(_ id: DocumentID) async throws -> DocumentRecord? {
-    if let staged = try overlay({ $0.documents[id]?.record }) { return staged }
-    return try await document(id, at: nil)?.record
   }
 }

@@ -99,7 +99,7 @@ package final class StagedStore: Sendable {
     }
     let batch = Batch(sequence: sequence, writes: writes, extras: extras, at: clock.now())
     let known: BatchFacts
-    if let facts { known = facts } else { known = try await self.facts(for: BatchNeeds(batch)) }
+    if let facts { known = facts } else { known = try await self.facts(BatchNeeds(batch)) }
     let effects = try BatchEffects(batch, known)
     try state.withLock { state in
       try Self.check(state)

@@ -152,7 +152,7 @@ final class RunningCall: ToolCallHost {
       guard before != now else { return 0 }
       try await runtime.commit { tx, record in
         try await tx.editSlot(of: record.id, record.conversationId) { live, slot in
-          guard live.value.at(slot)?["status"] == "running" else { return }
+          guard live.value.value(at: slot)?["status"] == "running" else { return }
           try Self.show(now, instead: before, in: &live, slot)
         }
         return nil

@@ -75,9 +75,10 @@ public struct JSONObject: Sendable {
   }
 
   private mutating func remove(at position: Int) {
-    keysInOrder.remove(at: position)
+    let key = keysInOrder.remove(at: position)
     valuesInOrder.remove(at: position)
-    if positions != nil { rebuildPositions() }
+    guard positions != nil else { return }
+    if position == keysInOrder.count { positions?[key] = nil } else { rebuildPositions() }
   }
 
   private mutating func rebuildPositions() {
@@ -104,15 +105,25 @@ extension JSONObject: Equatable {
 
 extension JSONObject: Sequence {
   /// Visits the members in order.
-  public func makeIterator() -> AnyIterator<Member> {
-    var position = 0
-    let (keys, values) = (keysInOrder, valuesInOrder)
-    return AnyIterator {
-      guard position < keys.count else { return nil }
+  public struct Iterator: IteratorProtocol {
+    private let members: JSONObject
+    private var position = 0
+
+    init(_ members: JSONObject) { self.members = members }
+
+    /// Returns the next member, or `nil` after the last.
+    public mutating func next() -> Member? {
+      guard position < members.count else { return nil }
       defer { position += 1 }
-      return (keys[position], values[position])
+      return (members.keysInOrder[position], members.valuesInOrder[position])
     }
   }
+
+  /// Visits the members in order.
+  public func makeIterator() -> Iterator { Iterator(self) }
+
+  /// How many members there are to visit.
+  public var underestimatedCount: Int { count }
 }
 
 extension JSONObject: ExpressibleByDictionaryLiteral {

@@ -95,8 +95,8 @@ struct JSONParser {
     }
   }
 
-  private mutating func parseWord(_ word: StaticString, _ value: JSON) throws(JSONError) -> JSON {
-    for byte in String(describing: word).utf8 {
+  private mutating func parseWord(_ word: String, _ value: JSON) throws(JSONError) -> JSON {
+    for byte in word.utf8 {
       guard current == byte else { throw error("expected '\(word)'") }
       index += 1
     }
@@ -188,6 +188,11 @@ struct JSONParser {
   }
 
   private func number(from start: Int, isInteger: Bool) throws(JSONError) -> JSON {
+    if isInteger, index - start <= 18, bytes[start] != UInt8(ascii: "-") {
+      var value: Int64 = 0
+      for byte in bytes[start..<index] { value = value * 10 + Int64(byte - UInt8(ascii: "0")) }
+      return .int(value)
+    }
     let text = String(decoding: bytes[start..<index], as: UTF8.self)
     if isInteger {
       // "-0" is the one integer literal that an integer cannot hold.
@@ -235,7 +240,7 @@ struct JSONParser {
 
   private mutating func parseEscapedString(from start: Int) throws(JSONError) -> JSONString {
     var buffer = Array(bytes[start..<index])
-    var runStart = buffer.count
+    var runStart = 0
     var hasEscapedSurrogate = false
     while index < bytes.count {
       let byte = bytes[index]

@@ -4,11 +4,6 @@ extension JSON {
   /// The key order is kept, so two values with equal text are equal in order too.
   public var encoded: [UInt8] {
     var printer = JSONPrinter()
-    // A record of the usual size then grows in one allocation.
-    switch self {
-    case .array, .object: printer.bytes.reserveCapacity(480)
-    default: break
-    }
     printer.print(self)
     return printer.bytes
   }
@@ -67,10 +62,10 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
     switch string.form {
     case .unicode(let text) where !escapesNonASCII:
-      if Self.isPlain(text.utf8.span) {
-        append(text)
-      } else {
+      if Self.needsEscapes(text) {
         for byte in text.utf8 { printByte(byte) }
+      } else {
+        bytes.append(contentsOf: text.utf8)
       }
     case .unicode(let text):
       for unit in text.utf16 { printUnit(unit) }
@@ -80,13 +75,15 @@ struct JSONPrinter {
     bytes.append(UInt8(ascii: "\""))
   }
 
-  /// Whether no byte needs an escape, as in nearly all texts.
-  private static func isPlain(_ text: Span<UInt8>) -> Bool {
-    for position in text.indices {
-      let byte = text[position]
-      if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
+  private static func needsEscapes(_ text: String) -> Bool {
+    let bytes = text.utf8Span.span
+    for index in bytes.indices {
+      switch bytes[index] {
+      case 0..<0x20, UInt8(ascii: "\""), UInt8(ascii: "\\"): return true
+      default: break
+      }
     }
-    return true
+    return false
   }
 
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
@@ -110,8 +107,10 @@ struct JSONPrinter {
   }
 
   private mutating func printEscape(_ unit: UInt16) {
-    let digits = Array("0123456789abcdef".utf8)
     append("\\u")
-    for shift in [12, 8, 4, 0] { bytes.append(digits[Int(unit >> UInt16(shift)) & 0xF]) }
+    for shift in stride(from: UInt16(12), through: 0, by: -4) {
+      let digit = UInt8(truncatingIfNeeded: unit >> shift & 0xF)
+      bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+    }
   }
 }

@@ -11,7 +11,7 @@ public struct JSONString: Sendable {
     case surrogates([UInt8])
   }
 
-  let form: Form
+  private(set) var form: Form
 
   /// Makes the JSON form of `string`.
   public init(_ string: String) { form = .unicode(string) }
@@ -123,32 +123,105 @@ public struct JSONString: Sendable {
   /// Returns whether the text begins with the bytes of `prefix`.
   public func hasPrefix(_ prefix: JSONString) -> Bool {
     if case .unicode(let text) = form, case .unicode(let start) = prefix.form {
-      return text.utf8.starts(with: start.utf8)
+      return Self.begins(text, with: start)
     }
     return bytes.starts(with: prefix.bytes)
   }
 
+  private static func begins(_ text: String, with start: String) -> Bool {
+    let (bytes, prefix) = (text.utf8Span.span, start.utf8Span.span)
+    guard prefix.count <= bytes.count else { return false }
+    for index in prefix.indices where bytes[index] != prefix[index] { return false }
+    return true
+  }
+
+  /// Returns what follows `prefix`, or `nil` if the text does not begin with its bytes.
+  public func suffix(after prefix: JSONString) -> JSONString? {
+    guard hasPrefix(prefix) else { return nil }
+    switch form {
+    case .unicode(let text):
+      return JSONString(String(decoding: text.utf8.dropFirst(prefix.utf8Count), as: UTF8.self))
+    case .surrogates(let bytes):
+      return JSONString(uncheckedWTF8: Array(bytes.dropFirst(prefix.utf8Count)))
+    }
+  }
+
+  /// Returns at most `count` UTF-16 code units from the start.
+  public func utf16Prefix(_ count: Int) -> [UInt16] {
+    if case .unicode(let string) = form { return Array(string.utf16.prefix(count)) }
+    return Array(utf16.prefix(count))
+  }
+
+  /// Returns at most `count` UTF-16 code units from the end.
+  public func utf16Suffix(_ count: Int) -> [UInt16] {
+    if case .unicode(let string) = form { return Array(string.utf16.suffix(count)) }
+    return Array(utf16.suffix(count))
+  }
+
   /// Returns this text followed by `other`; a high and a low surrogate that meet are joined.
   public func appending(_ other: JSONString) -> JSONString {
-    if case .unicode(let left) = form, case .unicode(let right) = other.form {
-      return JSONString(left + right)
-    }
-    return JSONString(utf16: utf16 + other.utf16)
+    var result = self
+    result.append(other)
+    return result
   }
-}
 
-/// Compares keys and other short texts, which is done more often than anything else here.
-private func equalBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
-  guard left.count == right.count else { return false }
-  for position in left.indices where left[position] != right[position] { return false }
-  return true
+  /// Appends `other`; a high and a low surrogate that meet are joined.
+  ///
+  /// The cost is that of `other` when nobody else holds this text.
+  public mutating func append(_ other: JSONString) {
+    switch form {
+    case .unicode(var left):
+      switch other.form {
+      case .unicode(let right):
+        form = .surrogates([])
+        left.append(right)
+        form = .unicode(left)
+      case .surrogates(let right): form = .surrogates(Array(left.utf8) + right)
+      }
+    case .surrogates(var left):
+      form = .surrogates([])
+      appendBytes(other.bytes, to: &left)
+    }
+  }
+
+  private mutating func appendBytes(_ right: [UInt8], to left: inout [UInt8]) {
+    guard let joined = WTF8.joinedAtSeam(left, right) else {
+      left += right
+      form = .surrogates(left)
+      return
+    }
+    left.removeLast(3)
+    left += joined
+    left += right.dropFirst(3)
+    // The pair may have been the last that was no Unicode.
+    self = JSONString(uncheckedWTF8: left)
+  }
+
+  /// Returns the text without its first `count` UTF-16 units, or `nil` if it is shorter.
+  ///
+  /// A pair that is cut leaves a lone surrogate.
+  public func dropping(utf16Units count: Int) -> JSONString? {
+    if case .unicode(let text) = form {
+      let units = text.utf16
+      guard let start = units.index(units.startIndex, offsetBy: count, limitedBy: units.endIndex)
+      else { return nil }
+      if let index = start.samePosition(in: text.unicodeScalars) {
+        return JSONString(String(text.unicodeScalars[index...]))
+      }
+    }
+    let units = utf16
+    guard count <= units.count else { return nil }
+    return JSONString(utf16: units[count...])
+  }
 }
 
 extension JSONString: Hashable {
   public static func == (left: JSONString, right: JSONString) -> Bool {
     switch (left.form, right.form) {
     case (.unicode(let left), .unicode(let right)):
-      equalBytes(left.utf8.span, right.utf8.span)
+      left.utf8.count == right.utf8.count
+        // Equal length leaves ASCII no other spelling, and its comparison is a single call.
+        && (left.utf8Span.isKnownASCII ? left == right : begins(left, with: right))
     case (.surrogates(let left), .surrogates(let right)): left == right
     default: false
     }
@@ -233,6 +306,17 @@ enum WTF8 {
       index += length
     }
     return true
+  }
+
+  /// The bytes of the pair that the end of `left` and the start of `right` form, or `nil`.
+  static func joinedAtSeam(_ left: [UInt8], _ right: [UInt8]) -> [UInt8]? {
+    guard left.count >= 3, let high = decode(left, at: left.count - 3), high.length == 3,
+      (0xD800...0xDBFF).contains(high.scalar), let low = decode(right, at: 0),
+      (0xDC00...0xDFFF).contains(low.scalar)
+    else { return nil }
+    var joined: [UInt8] = []
+    append(0x10000 + ((high.scalar - 0xD800) << 10) + (low.scalar - 0xDC00), to: &joined)
+    return joined
   }
 
   static func utf16Units(_ bytes: [UInt8]) -> [UInt16] {

@@ -1,4 +1,21 @@
 extension JSON {
+  /// Returns the value to which `path` leads, or `nil`.
+  public func value(at path: some Collection<PathSegment>) -> JSON? {
+    var value = self
+    for segment in path {
+      switch (segment, value) {
+      case (.key(let key), .object(let members)):
+        guard let member = members[key] else { return nil }
+        value = member
+      case (.index(let index), .array(let elements)):
+        guard elements.indices.contains(index) else { return nil }
+        value = elements[index]
+      default: return nil
+      }
+    }
+    return value
+  }
+
   /// Returns this value after `operations`, applied in order; unchanged parts are shared.
   ///
   /// Throws at the first operation that cannot be applied; nothing changes then.
@@ -9,27 +26,21 @@ extension JSON {
   }
 
   /// Applies one operation in place; a failed operation leaves the value as it was.
+  ///
+  /// Nothing is copied that nobody else holds: appending to a string costs what is appended.
   public mutating func apply(_ operation: Operation) throws(OperationError) {
     switch operation {
-    case .replace(let value): self = value
+    case .replace(let value):
+      try value.checkDepth(under: [])
+      self = value
     case .set(let path, let value): try set(path, value)
     case .delete(let path): try delete(path)
     case .append(let path, let text):
-      try change(path) { (target) throws(OperationError) in
-        guard case .string(let old) = target else { throw .unresolvablePath("not a string") }
-        target = .null
-        target = .string(old.appending(text))
-      }
+      try change(path) { (target) throws(OperationError) in try target.append(text) }
     case .trim(let path, let count):
-      try change(path) { (target) throws(OperationError) in
-        guard case .string(let old) = target else { throw .unresolvablePath("not a string") }
-        let units = old.utf16
-        guard count <= units.count else {
-          throw .unresolvablePath("a trim of \(count) units of a string of \(units.count)")
-        }
-        target = .string(JSONString(utf16: units[count...]))
-      }
+      try change(path) { (target) throws(OperationError) in try target.trim(count) }
     case .splice(let path, let index, let remove, let items):
+      for item in items { try item.checkDepth(under: path, below: 1) }
       try change(path, mayBeRoot: true) { (target) throws(OperationError) in
         try target.splice(at: index, remove: remove, insert: items)
       }
@@ -40,54 +51,83 @@ extension JSON {
     }
   }
 
-  private mutating func set(
-    _ path: [PathSegment],
-    _ value: JSON
-  ) throws(OperationError) {
+  private mutating func set(_ path: [PathSegment], _ value: JSON) throws(OperationError) {
     guard let last = path.last else { throw .malformed("'s' needs a path") }
-    try check(path)
+    try Self.check(last)
+    try value.checkDepth(under: path)
     try change(path.dropLast(), mayBeRoot: true) { (target) throws(OperationError) in
-      switch (last, target) {
-      case (.key(let key), .object(var members)):
-        target = .null
-        members[key] = value
-        target = .object(members)
-      case (.index(let index), .array(var elements)):
-        guard index <= elements.count else {
-          throw .unresolvablePath("index \(index) of \(elements.count) elements")
-        }
-        target = .null
-        if index == elements.count { elements.append(value) } else { elements[index] = value }
-        target = .array(elements)
-      default: throw .unresolvablePath("\(last.json.compactText) in a value of another kind")
+      try target.set(last, value)
+    }
+  }
+
+  // A container leaves its place while it is changed, so that nobody else holds it and nothing is
+  // copied. It is taken out by a plain `guard case`: a pattern over a tuple would hold it too.
+
+  private mutating func set(_ segment: PathSegment, _ value: JSON) throws(OperationError) {
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
+      self = .null
+      members[key] = value
+      self = .object(members)
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
+      guard (0...elements.count).contains(index) else {
+        throw segment.isOutOfRange(of: elements.count)
       }
+      self = .null
+      if index == elements.count { elements.append(value) } else { elements[index] = value }
+      self = .array(elements)
     }
   }
 
   private mutating func delete(_ path: [PathSegment]) throws(OperationError) {
     guard let last = path.last else { throw .malformed("'d' needs a path") }
-    try check(path)
+    try Self.check(last)
     try change(path.dropLast(), mayBeRoot: true) { (target) throws(OperationError) in
-      switch (last, target) {
-      case (.key(let key), .object(var members)):
-        target = .null
-        members[key] = nil
-        target = .object(members)
-      case (.index(let index), .array(var elements)):
-        guard index < elements.count else {
-          throw .unresolvablePath("index \(index) of \(elements.count) elements")
-        }
-        target = .null
-        elements.remove(at: index)
-        target = .array(elements)
-      default: throw .unresolvablePath("\(last.json.compactText) in a value of another kind")
-      }
+      try target.delete(last)
     }
   }
 
-  private func check(_ path: [PathSegment]) throws(OperationError) {
-    for case .key(let key) in path where PathSegment.unsafeKeys.contains(key) {
+  private mutating func delete(_ segment: PathSegment) throws(OperationError) {
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
+      self = .null
+      members[key] = nil
+      self = .object(members)
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
+      guard elements.indices.contains(index) else {
+        throw segment.isOutOfRange(of: elements.count)
+      }
+      self = .null
+      elements.remove(at: index)
+      self = .array(elements)
+    }
+  }
+
+  private static func check(_ segment: PathSegment) throws(OperationError) {
+    if case .key(let key) = segment, PathSegment.unsafeKeys.contains(key) {
       throw .unsafePathSegment(key.string)
+    }
+  }
+
+  /// Refuses a value that would make its document deeper than a parser accepts.
+  private func checkDepth(under path: [PathSegment], below more: Int = 0) throws(OperationError) {
+    let limit = JSON.ParseOptions().maxDepth
+    guard !nests(deeperThan: limit - path.count - more) else {
+      throw .malformed("the value would nest deeper than \(limit)")
+    }
+  }
+
+  private func nests(deeperThan limit: Int) -> Bool {
+    switch self {
+    case .array(let elements):
+      limit <= 0 || elements.contains { $0.nests(deeperThan: limit - 1) }
+    case .object(let members):
+      limit <= 0 || members.valuesInOrder.contains { $0.nests(deeperThan: limit - 1) }
+    default: limit < 0
     }
   }
 
@@ -99,7 +139,7 @@ extension JSON {
   ) throws(OperationError) {
     let path = Array(path)
     guard mayBeRoot || !path.isEmpty else { throw .malformed("an operation needs a path") }
-    try check(path)
+    for segment in path { try Self.check(segment) }
     try descend(path, 0, body)
   }
 
@@ -109,25 +149,41 @@ extension JSON {
     _ body: (inout JSON) throws(OperationError) -> Void
   ) throws(OperationError) {
     guard position < path.count else { return try body(&self) }
-    switch (path[position], self) {
-    case (.key(let key), .object(var members)):
-      // The value leaves its place while it is changed, so that nothing is copied.
+    let segment = path[position]
+    switch segment {
+    case .key(let key):
+      guard case .object(var members) = self else { throw segment.isMisplaced }
       self = .null
       defer { self = .object(members) }
       let found: Void? = try members.update(key) { (child) throws(OperationError) in
         try child.descend(path, position + 1, body)
       }
       guard found != nil else { throw .unresolvablePath("no member '\(key.string)'") }
-    case (.index(let index), .array(var elements)):
-      guard index < elements.count else {
-        throw .unresolvablePath("index \(index) of \(elements.count) elements")
+    case .index(let index):
+      guard case .array(var elements) = self else { throw segment.isMisplaced }
+      guard elements.indices.contains(index) else {
+        throw segment.isOutOfRange(of: elements.count)
       }
       self = .null
       defer { self = .array(elements) }
       try elements[index].descend(path, position + 1, body)
-    default:
-      throw .unresolvablePath("\(path[position].json.compactText) in a value of another kind")
     }
+  }
+
+  private mutating func append(_ text: JSONString) throws(OperationError) {
+    guard case .string(var string) = self else { throw .unresolvablePath("not a string") }
+    self = .null
+    string.append(text)
+    self = .string(string)
+  }
+
+  private mutating func trim(_ count: Int) throws(OperationError) {
+    guard case .string(let string) = self else { throw .unresolvablePath("not a string") }
+    guard count >= 0 else { throw .malformed("a trim of \(count) units") }
+    guard let rest = string.dropping(utf16Units: count) else {
+      throw .unresolvablePath("a trim of \(count) units of a string of \(string.utf16Count)")
+    }
+    self = .string(rest)
   }
 
   private mutating func splice(
@@ -136,7 +192,8 @@ extension JSON {
     insert items: [JSON]
   ) throws(OperationError) {
     guard case .array(var elements) = self else { throw .unresolvablePath("not an array") }
-    guard index <= elements.count, remove <= elements.count - index else {
+    guard (0...elements.count).contains(index), (0...elements.count - index).contains(remove)
+    else {
       throw .unresolvablePath("a splice of \(remove) at \(index) of \(elements.count) elements")
     }
     self = .null
@@ -151,11 +208,21 @@ extension JSON {
     }
     var seen = [Bool](repeating: false, count: order.count)
     for position in order {
-      guard position < order.count, !seen[position] else {
+      guard seen.indices.contains(position), !seen[position] else {
         throw .malformed("an order names a position twice or one that does not exist")
       }
       seen[position] = true
     }
     self = .array(order.map { elements[$0] })
+  }
+}
+
+extension PathSegment {
+  fileprivate var isMisplaced: OperationError {
+    .unresolvablePath("\(json.compactText) in a value of another kind")
+  }
+
+  fileprivate func isOutOfRange(of count: Int) -> OperationError {
+    .unresolvablePath("index \(json.compactText) of \(count) elements")
   }
 }

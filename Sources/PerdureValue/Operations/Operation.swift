@@ -50,8 +50,10 @@ public enum OperationError: Error, Equatable, Sendable, CustomStringConvertible 
 }
 
 extension PathSegment {
-  /// Members that JavaScript would resolve on a prototype; refused so that stores stay portable.
-  static let unsafeKeys: Set<JSONString> = ["__proto__", "constructor", "prototype"]
+  /// Members that no path may name.
+  ///
+  /// JavaScript would resolve them on a prototype; they are refused so that stores stay portable.
+  package static let unsafeKeys: Set<JSONString> = ["__proto__", "constructor", "prototype"]
 
   init(json: JSON) throws(OperationError) {
     switch json {
