@@ -43,7 +43,7 @@ final class Invocation: Sendable {
         Report(type: "task_error", message: "task \(record.id): \(error)", task: record.id))
     }
     signal.end()
-    scheduler.invocationEnded(record.id)
+    await scheduler.invocationEnded(record.id)
   }
 
   private func runPhases(_ runtime: TaskRuntime) async throws {
