@@ -22,7 +22,7 @@ package final class SQLiteStore {
   ///
   /// A checkpoint costs two waits for the disk and writes each changed page once more, so it pays
   /// to let many commits share one.
-  private static let checkpointBytes: Int64 = 4 << 20
+  private static let checkpointBytes: Int64 = 2 << 20
   private static let pageSize: Int64 = 1_024
 
   // Held as long as the store is open.
