@@ -27,16 +27,19 @@ struct BenchModel: ModelProvider {
   }
 
   /// How many tool results follow the last user message.
+  ///
+  /// The ids of the calls count them, so that the model's own work does not grow with the history.
   private static func results(in messages: [JSON]) -> Int {
-    var count = 0
     for message in messages.reversed() {
       switch message["role"]?.string {
-      case "toolResult": count += 1
-      case "user": return count
+      case "toolResult":
+        let id = message["toolCallId"]?.string?.string ?? ""
+        return Int(id.drop { $0 != "_" }.dropFirst()).map { $0 + 1 } ?? 0
+      case "user": return 0
       default: break
       }
     }
-    return count
+    return 0
   }
 
   private func events(for results: Int) -> [ModelEvent] {
