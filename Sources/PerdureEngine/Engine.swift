@@ -262,8 +262,12 @@ package final class Engine: Sendable {
     try scheduler.enable()
   }
 
-  /// Returns when nothing can go on any more.
-  package func waitUntilQuiet() async { await scheduler.waitUntilQuiet() }
+  /// Returns when nothing can go on any more and what was done last is on disk.
+  package func waitUntilQuiet() async {
+    await scheduler.waitUntilQuiet()
+    // A store that fails here has failed its session, which says so to everybody.
+    try? await session.barrier()
+  }
 
   /// Stops what runs so that the next opening continues it, flushes and releases the store.
   package func close() async throws {

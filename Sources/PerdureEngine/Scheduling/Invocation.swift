@@ -51,7 +51,7 @@ final class Invocation: Sendable {
       )
     }
     signal.end()
-    scheduler.invocationEnded(record.id)
+    await scheduler.invocationEnded(record.id)
   }
 
   private func runPhases(_ runtime: TaskRuntime) async throws {

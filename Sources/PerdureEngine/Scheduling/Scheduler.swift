@@ -46,6 +46,7 @@ package final class Scheduler: Sendable {
   /// One commit; nothing runs before `enable`.
   func recover() async throws {
     session.observe { [weak self] publication in self?.observe(publication) }
+    session.followTasks { [weak self] in await self?.passHere() }
     for record in session.liveTasks.values { adopt(record) }
     try await session.stage { tx in
       for record in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
@@ -71,12 +72,7 @@ package final class Scheduler: Sendable {
   // MARK: Following commits
 
   private func observe(_ publication: Publication) {
-    var mayGoOn = false
-    for case .task(let record) in publication.changes {
-      adopt(record)
-      mayGoOn = true
-    }
-    if mayGoOn { schedulePass() }
+    for case .task(let record) in publication.changes { adopt(record) }
   }
 
   /// Brings what is derived from a task up to date with its staged record.
@@ -154,7 +150,24 @@ package final class Scheduler: Sendable {
 
   /// Starts a pass over the candidates, unless one is under way that will see them.
   func schedulePass() {
-    let mustStart = state.withLock { state in
+    if beginPass() {
+      Task.detached { [self] in await passUntilDone() }
+    } else {
+      resolveQuiet()
+    }
+  }
+
+  /// Passes over the candidates as a part of the calling task, unless a pass is under way that will
+  /// see them.
+  ///
+  /// Whoever commits also decides what runs next: a task of its own would have to wait for the line
+  /// and to be woken, which costs more than the pass.
+  func passHere() async {
+    if beginPass() { await passUntilDone() } else { resolveQuiet() }
+  }
+
+  private func beginPass() -> Bool {
+    state.withLock { state in
       guard state.isEnabled, !state.isClosing, !state.candidates.isEmpty else { return false }
       if state.isPassing {
         state.isReconsidering = true
@@ -162,11 +175,6 @@ package final class Scheduler: Sendable {
       }
       state.isPassing = true
       return true
-    }
-    if mustStart {
-      Task.detached { [self] in await passUntilDone() }
-    } else {
-      resolveQuiet()
     }
   }
 
@@ -348,11 +356,11 @@ package final class Scheduler: Sendable {
     try await tx.replace(next)
   }
 
-  func invocationEnded(_ id: TaskID) {
+  func invocationEnded(_ id: TaskID) async {
     state.withLock { state in
       state.invocations[id] = nil
       if session.liveTask(id) != nil { state.candidates.insert(id) }
     }
-    schedulePass()
+    await passHere()
   }
 }
