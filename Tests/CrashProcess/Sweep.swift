@@ -72,7 +72,7 @@ struct Sweep {
     unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
     // The strings live until the child has been started.
     var pointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-    defer { while let text = unsafe pointers.popLast() { unsafe free(text) } }
+    defer { unsafe pointers.forEach { unsafe free($0) } }
     var child: pid_t = 0
     guard unsafe posix_spawn(&child, program, &actions, nil, &pointers, environ) == 0 else {
       return Ended(status: 127, signal: 0, output: "cannot start \(program)")
