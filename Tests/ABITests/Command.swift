@@ -37,7 +37,7 @@ enum Command {
     unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
     unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
     let arguments = unsafe words.map { unsafe strdup($0) } + [nil]
-    defer { for unsafeargument in unsafe arguments { unsafe free(argument) } }
+    defer { for index in words.indices { unsafe free(arguments[index]) } }
     var child = pid_t()
     let status = unsafe posix_spawnp(&child, words[0], &actions, nil, arguments, environ)
     guard status == 0 else { throw Failure(description: "\(words[0]) cannot be run") }

@@ -70,6 +70,20 @@ struct LifecycleTests {
     #expect(String(decoding: line, as: UTF8.self) == "-4 -4 -4 -4 -4 -4\n")
   }
 
+  @Test func `a host full of closed plugins loads no more`() async throws {
+    let first = try await PluginBench.load(Fixtures.plugin("adversary"))
+    _ = await first.plugin.close()
+    var environment = PluginBench.environment(Reports(), copies: try Fixtures.folder())
+    environment.retiredLimit = 1
+    let error = await #expect(throws: PerdureError.self) {
+      try await PluginFiles.load(
+        path: Fixtures.plugin("adversary"),
+        environment: environment
+      )
+    }
+    #expect(error?.hint == "restart the host")
+  }
+
   @Test func `a call after the close is refused`() async throws {
     let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
     _ = await bench.plugin.close()

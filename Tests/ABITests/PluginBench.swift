@@ -157,7 +157,7 @@ struct PluginBench: Sendable {
     clock: any HostClock = SystemClock(),
     copies: String
   ) -> PluginEnvironment {
-    PluginEnvironment(
+    var environment = PluginEnvironment(
       clock: clock,
       copies: copies,
       hostVersion: "1.0.0",
@@ -169,6 +169,9 @@ struct PluginBench: Sendable {
       },
       random: { count in (0..<count).map { UInt8(truncatingIfNeeded: $0) } }
     )
+    // One process runs all tests.
+    environment.retiredLimit = .max
+    return environment
   }
 
   /// The adversary, which most tests load.

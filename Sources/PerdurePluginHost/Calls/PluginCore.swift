@@ -47,7 +47,7 @@ final class PluginCore: Sendable {
     permissions = manifest.permissions.json
     // Every call may sit in the plugin's code, beside one control call and the callbacks.
     threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
-    name = ImmortalName(manifest.id)
+    name = Immortals.name(manifest.id)
   }
 
   // MARK: Calls
