@@ -131,6 +131,11 @@ let package = Package(
       swiftSettings: base
     ),
     .testTarget(
+      name: "AcceptanceTests",
+      dependencies: ["PerdureCLI", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",

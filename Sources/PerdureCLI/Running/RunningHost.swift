@@ -86,7 +86,7 @@ final class RunningHost: Sendable {
         onReport: onReport
       )
       let host = RunningHost(harness: harness, plugins: plugins, reporter: reporter, end: end)
-      host.watch()
+      SignalWatch.handle { end.fire(.signal($0)) }
       return host
     } catch {
       for plugin in plugins { await plugin.close() }
@@ -95,10 +95,12 @@ final class RunningHost: Sendable {
     }
   }
 
-  private func watch() {
-    // The harness lives as long as this value, and is closed before the process ends.
-    _ = harness.subscribe { [unowned self] in see($0) }
-    SignalWatch.handle { [end] in end.fire(.signal($0)) }
+  /// Writes the header line, and reports each commit from here on.
+  func start(_ header: JSONObject) {
+    var header = header
+    header["plugins"] = description
+    reporter.header(header)
+    _ = harness.subscribe { [weak self] in self?.see($0) }
   }
 
   private func see(_ summary: CommitSummary) {
@@ -132,8 +134,7 @@ final class RunningHost: Sendable {
     }
   }
 
-  /// What the header line says of the plugins.
-  var description: JSON {
+  private var description: JSON {
     .array(
       plugins.map {
         [

@@ -98,9 +98,9 @@ enum RunVerb {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
     try await configure(conversation, record)
-    reporter.header([
+    host.start([
       "store": .string(address.text), "conversation": conversation.id.json,
-      "model": record.model.json, "plugins": host.description,
+      "model": record.model.json,
     ])
     return try await conversation.submit(prompt)
   }
