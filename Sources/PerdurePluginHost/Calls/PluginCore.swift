@@ -335,7 +335,12 @@ final class PluginCore: Sendable {
       id,
       .failed(
         RequestFailure(
-          .cancelled, "the operation \(request.operation.name) was cancelled", reason: reason)))
+          .cancelled,
+          "the operation \(request.operation.name) was cancelled",
+          reason: reason
+        )
+      )
+    )
     request.cancelWork()
     return isFirst
   }
