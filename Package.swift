@@ -121,6 +121,14 @@ let package = Package(
       swiftSettings: safe
     ),
     .testTarget(
+      name: "ABITests",
+      dependencies: [
+        "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
+        "PerdureValue",
+      ],
+      swiftSettings: base
+    ),
+    .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",

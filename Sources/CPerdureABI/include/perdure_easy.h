@@ -1,0 +1,416 @@
+/*
+ * perdure_easy.h - tools in C with a few lines each, on top of perdure.h. MIT licence.
+ *
+ *   #include "perdure_easy.h"
+ *
+ *   PDR_PLUGIN_NOTE("c");
+ *   PDR_MANIFEST("{...one tool named greet with a string argument \"name\"...}");
+ *
+ *   static int32_t greet(pdr_easy_call *call) {
+ *     char name[64];
+ *     if (!pdr_easy_string(call, "name", name, sizeof name))
+ *       return pdr_easy_fail(call, "greet: the argument name must be a string below 64 bytes");
+ *     return pdr_easy_answerf(call, "Hello, %s!", name);
+ *   }
+ *
+ *   PDR_EASY_PLUGIN({"greet", greet})
+ *
+ * A tool runs inside pdr_plugin.start: it takes at most 50 ms, or its manifest says blocking: true.
+ * It answers exactly once and returns what the answering function returned; if it returns without an
+ * answer, the call fails with a sentence saying so.
+ * Nothing here allocates. Arguments are read in place and only at their top level.
+ */
+#ifndef PERDURE_EASY_H
+#define PERDURE_EASY_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "perdure.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PDR_EASY_FORMAT_(text, rest) __attribute__((format(printf, text, rest)))
+#else
+#define PDR_EASY_FORMAT_(text, rest)
+#endif
+
+/* The call that a tool is running; valid until the tool returns. */
+typedef struct pdr_easy_call {
+  const pdr_calls_1 *calls;
+  const pdr_call *call;
+  pdr_str arguments; /* JSON of the object of arguments */
+  int answered;
+} pdr_easy_call;
+
+/* A string argument that is read byte by byte, with the escapes of JSON resolved. */
+typedef struct pdr_easy_reader {
+  const uint8_t *at;
+  const uint8_t *end;
+  uint8_t pending[4];
+  int pending_at;
+  int pending_count;
+} pdr_easy_reader;
+
+/* A tool's name in the manifest and its function. */
+typedef struct pdr_easy_tool {
+  const char *name;
+  int32_t (*run)(pdr_easy_call *call);
+} pdr_easy_tool;
+
+static inline pdr_str pdr_easy_str(const char *text) {
+  pdr_str str;
+  str.ptr = (const uint8_t *)text;
+  str.len = text ? strlen(text) : 0;
+  return str;
+}
+
+/* ---------------------------------------------------------------- reading JSON */
+
+static inline const uint8_t *pdr_easy_space_(const uint8_t *at, const uint8_t *end) {
+  while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) at++;
+  return at;
+}
+
+/* The place behind the string that begins at at, or null. */
+static inline const uint8_t *pdr_easy_after_string_(const uint8_t *at, const uint8_t *end) {
+  if (at >= end || *at != '"') return NULL;
+  for (at++; at < end; at++) {
+    if (*at == '"') return at + 1;
+    if (*at == '\\' && ++at >= end) return NULL;
+  }
+  return NULL;
+}
+
+/* The place behind the value that begins at at, or null. */
+static inline const uint8_t *pdr_easy_after_value_(const uint8_t *at, const uint8_t *end) {
+  size_t depth = 0;
+  if (at < end && *at == '"') return pdr_easy_after_string_(at, end);
+  while (at < end) {
+    uint8_t byte = *at;
+    if (byte == '"') {
+      at = pdr_easy_after_string_(at, end);
+      if (!at) return NULL;
+      continue;
+    }
+    if (byte == '{' || byte == '[') depth++;
+    if (byte == '}' || byte == ']') {
+      if (depth == 0) return at;
+      depth--;
+      if (depth == 0) return at + 1;
+    }
+    if (depth == 0 && (byte == ',' || byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'))
+      return at;
+    at++;
+  }
+  return depth == 0 ? at : NULL;
+}
+
+/* Finds the member of a JSON object; 1 and its JSON in value, or 0. The key is compared as it is
+ * written, so one with escapes is not found. */
+static inline int pdr_easy_member(pdr_str object, const char *key, pdr_str *value) {
+  const uint8_t *at = object.ptr, *end;
+  size_t key_length = strlen(key);
+  if (!at || object.len == PDR_ABSENT) return 0;
+  end = at + object.len;
+  at = pdr_easy_space_(at, end);
+  if (at >= end || *at != '{') return 0;
+  at++;
+  for (;;) {
+    const uint8_t *name, *name_end, *start;
+    name = pdr_easy_space_(at, end);
+    name_end = pdr_easy_after_string_(name, end);
+    if (!name_end) return 0;
+    at = pdr_easy_space_(name_end, end);
+    if (at >= end || *at != ':') return 0;
+    start = pdr_easy_space_(at + 1, end);
+    at = pdr_easy_after_value_(start, end);
+    if (!at || at == start) return 0;
+    if ((size_t)(name_end - name) == key_length + 2 && !memcmp(name + 1, key, key_length)) {
+      value->ptr = start;
+      value->len = (size_t)(at - start);
+      return 1;
+    }
+    at = pdr_easy_space_(at, end);
+    if (at >= end || *at != ',') return 0;
+    at++;
+  }
+}
+
+static inline int pdr_easy_hex_(const uint8_t *at, const uint8_t *end, uint32_t *unit) {
+  int i;
+  uint32_t sum = 0;
+  if (end - at < 4) return 0;
+  for (i = 0; i < 4; i++) {
+    uint8_t c = at[i];
+    uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                     : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+                     : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+                                            : 16u;
+    if (digit > 15u) return 0;
+    sum = sum << 4 | digit;
+  }
+  *unit = sum;
+  return 1;
+}
+
+static inline int pdr_easy_queue_(pdr_easy_reader *reader, uint32_t scalar) {
+  uint8_t *out = reader->pending;
+  int count;
+  if (scalar < 0x80) {
+    out[0] = (uint8_t)scalar;
+    return out[0];
+  }
+  if (scalar < 0x800) {
+    out[0] = (uint8_t)(0xC0 | scalar >> 6);
+    out[1] = (uint8_t)(0x80 | (scalar & 0x3F));
+    count = 2;
+  } else if (scalar < 0x10000) {
+    out[0] = (uint8_t)(0xE0 | scalar >> 12);
+    out[1] = (uint8_t)(0x80 | (scalar >> 6 & 0x3F));
+    out[2] = (uint8_t)(0x80 | (scalar & 0x3F));
+    count = 3;
+  } else {
+    out[0] = (uint8_t)(0xF0 | scalar >> 18);
+    out[1] = (uint8_t)(0x80 | (scalar >> 12 & 0x3F));
+    out[2] = (uint8_t)(0x80 | (scalar >> 6 & 0x3F));
+    out[3] = (uint8_t)(0x80 | (scalar & 0x3F));
+    count = 4;
+  }
+  reader->pending_at = 1;
+  reader->pending_count = count;
+  return out[0];
+}
+
+static inline int pdr_easy_escape_(pdr_easy_reader *reader) {
+  uint32_t unit, low;
+  uint8_t c;
+  if (reader->at >= reader->end) return -1;
+  c = *reader->at++;
+  if (c == 'n') return '\n';
+  if (c == 't') return '\t';
+  if (c == 'r') return '\r';
+  if (c == 'b') return '\b';
+  if (c == 'f') return '\f';
+  if (c != 'u') return c;
+  if (!pdr_easy_hex_(reader->at, reader->end, &unit)) return -1;
+  reader->at += 4;
+  if (unit >= 0xD800 && unit < 0xDC00 && reader->end - reader->at >= 6 && reader->at[0] == '\\' &&
+      reader->at[1] == 'u' && pdr_easy_hex_(reader->at + 2, reader->end, &low) && low >= 0xDC00 &&
+      low < 0xE000) {
+    reader->at += 6;
+    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+  }
+  if (unit >= 0xD800 && unit < 0xE000) unit = 0xFFFD; /* a lone surrogate has no UTF-8 */
+  return pdr_easy_queue_(reader, unit);
+}
+
+/* Opens a string argument of any length for pdr_easy_next; 0 if there is no such string. */
+static inline int pdr_easy_open(const pdr_easy_call *call, const char *key,
+                                pdr_easy_reader *reader) {
+  pdr_str value;
+  memset(reader, 0, sizeof *reader);
+  if (!pdr_easy_member(call->arguments, key, &value) || value.len < 2 || value.ptr[0] != '"')
+    return 0;
+  reader->at = value.ptr + 1;
+  reader->end = value.ptr + value.len - 1;
+  return 1;
+}
+
+/* The next byte of the UTF-8 text, or -1 at its end. */
+static inline int pdr_easy_next(pdr_easy_reader *reader) {
+  uint8_t c;
+  if (reader->pending_at < reader->pending_count) return reader->pending[reader->pending_at++];
+  if (reader->at >= reader->end) return -1;
+  c = *reader->at++;
+  return c == '\\' ? pdr_easy_escape_(reader) : c;
+}
+
+/* Copies a string argument to buffer, with a NUL behind it; 0 if there is no such string, if it does
+ * not fit, or if it holds a NUL itself. buffer is empty then. */
+static inline int pdr_easy_string(const pdr_easy_call *call, const char *key, char *buffer,
+                                  size_t capacity) {
+  pdr_easy_reader reader;
+  size_t count = 0;
+  int byte;
+  if (!buffer || capacity == 0) return 0;
+  buffer[0] = 0;
+  if (!pdr_easy_open(call, key, &reader)) return 0;
+  while ((byte = pdr_easy_next(&reader)) >= 0) {
+    if (byte == 0 || count + 1 >= capacity) {
+      buffer[0] = 0;
+      return 0;
+    }
+    buffer[count++] = (char)byte;
+  }
+  buffer[count] = 0;
+  return 1;
+}
+
+/* Reads an integer argument; 0, and value untouched, if there is none or it is out of range. */
+static inline int pdr_easy_integer(const pdr_easy_call *call, const char *key, int64_t *value) {
+  pdr_str text;
+  size_t i = 0;
+  int negative;
+  int64_t sum = 0;
+  if (!pdr_easy_member(call->arguments, key, &text)) return 0;
+  negative = text.ptr[0] == '-';
+  if (negative) i = 1;
+  if (i == text.len) return 0;
+  for (; i < text.len; i++) {
+    int digit = text.ptr[i] - '0';
+    if (digit < 0 || digit > 9) return 0;
+    /* Counts downwards, because the smallest integer has no positive twin. */
+    if (sum < (INT64_MIN + digit) / 10) return 0;
+    sum = sum * 10 - digit;
+  }
+  if (!negative && sum == INT64_MIN) return 0;
+  *value = negative ? sum : -sum;
+  return 1;
+}
+
+/* Reads a truth value; 0, and value untouched, if there is none. */
+static inline int pdr_easy_boolean(const pdr_easy_call *call, const char *key, int *value) {
+  pdr_str text;
+  if (!pdr_easy_member(call->arguments, key, &text)) return 0;
+  if (text.len == 4 && !memcmp(text.ptr, "true", 4)) return *value = 1, 1;
+  if (text.len == 5 && !memcmp(text.ptr, "false", 5)) return *value = 0, 1;
+  return 0;
+}
+
+/* ---------------------------------------------------------------- answering */
+
+/* Answers with bytes of a media type (PDR_MEDIA_), which are copied. 0 or a PDR_E_ code. */
+static inline int32_t pdr_easy_complete(pdr_easy_call *call, const char *media_type,
+                                        const void *bytes, size_t length) {
+  pdr_blob blob;
+  if (call->answered) return PDR_E_STALE;
+  call->answered = 1;
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  blob.ptr = (const uint8_t *)bytes;
+  blob.len = length;
+  blob.media_type = pdr_easy_str(media_type);
+  return call->calls->complete(call->calls->ctx, call->call->id, PDR_OK, &blob, NULL);
+}
+
+/* Answers with a UTF-8 text, which is copied. */
+static inline int32_t pdr_easy_answer(pdr_easy_call *call, const char *text) {
+  return pdr_easy_complete(call, PDR_MEDIA_TEXT, text, text ? strlen(text) : 0);
+}
+
+/* Fails the call with one sentence: what went wrong, where, what to do. The model reads it. */
+static inline int32_t pdr_easy_fail(pdr_easy_call *call, const char *sentence) {
+  pdr_err err;
+  if (call->answered) return PDR_E_STALE;
+  call->answered = 1;
+  memset(&err, 0, sizeof err);
+  err.size = (uint32_t)sizeof err;
+  err.code = PDR_E_INTERNAL;
+  err.flags = PDR_ERR_USER_VISIBLE;
+  err.message = pdr_easy_str(sentence);
+  return call->calls->complete(call->calls->ctx, call->call->id, PDR_E_INTERNAL, NULL, &err);
+}
+
+/* Answers with a formatted text of at most 4,095 bytes; a longer one fails the call. */
+PDR_EASY_FORMAT_(2, 3)
+static inline int32_t pdr_easy_answerf(pdr_easy_call *call, const char *format, ...) {
+  char buffer[4096];
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(buffer, sizeof buffer, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof buffer)
+    return pdr_easy_fail(call, "the plugin's answer is longer than pdr_easy_answerf can format");
+  return pdr_easy_complete(call, PDR_MEDIA_TEXT, buffer, (size_t)length);
+}
+
+/* Sends a piece of output ahead of the answer. 0, or PDR_E_WOULD_BLOCK when it was not taken. */
+static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
+  pdr_blob blob;
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  blob.ptr = (const uint8_t *)text;
+  blob.len = text ? strlen(text) : 0;
+  blob.media_type = pdr_easy_str(PDR_MEDIA_TEXT);
+  return call->calls->emit(call->calls->ctx, call->call->id, &blob);
+}
+
+/* Whether somebody wants the call to stop; loops ask and then answer early. */
+static inline int pdr_easy_cancelled(const pdr_easy_call *call) {
+  return call->calls->cancelled(call->calls->ctx, call->call->id) != 0;
+}
+
+/* ---------------------------------------------------------------- the plugin */
+
+static inline int32_t pdr_easy_refuse_(pdr_errbuf *err, int32_t code, const char *sentence) {
+  size_t length = strlen(sentence);
+  if (err) {
+    err->code = code;
+    if (length > err->cap) length = err->cap;
+    if (err->buf) memcpy(err->buf, sentence, length);
+    err->len = err->buf ? length : 0;
+  }
+  return code;
+}
+
+static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *call,
+                                      const pdr_easy_tool *tools, size_t count) {
+  size_t i;
+  pdr_str input;
+  pdr_easy_call easy;
+  easy.calls = calls;
+  easy.call = call;
+  easy.answered = 0;
+  input.ptr = call->input->ptr;
+  input.len = call->input->len;
+  for (i = 0; i < count; i++) {
+    size_t length = strlen(tools[i].name);
+    if (call->target.len != length + 5 || memcmp(call->target.ptr, "tool:", 5) != 0 ||
+        memcmp(call->target.ptr + 5, tools[i].name, length) != 0)
+      continue;
+    if (!pdr_easy_member(input, "arguments", &easy.arguments)) return PDR_E_INVALID;
+    (void)tools[i].run(&easy);
+    if (!easy.answered) pdr_easy_fail(&easy, "the tool returned without an answer");
+    return PDR_OK;
+  }
+  return PDR_E_UNSUPPORTED;
+}
+
+static inline int32_t pdr_easy_enter_(const pdr_host *host, const pdr_calls_1 **calls,
+                                      pdr_plugin *out, pdr_errbuf *err,
+                                      int32_t (*start)(void *, const pdr_call *)) {
+  const void *table;
+  if (!host || !host->query || !out || out->size < sizeof *out)
+    return pdr_easy_refuse_(err, PDR_E_UNSUPPORTED, "the host is older than this plugin");
+  table = host->query(host->ctx, pdr_easy_str(PDR_CALLS_1), (uint32_t)sizeof(pdr_calls_1));
+  if (!table)
+    return pdr_easy_refuse_(err, PDR_E_UNSUPPORTED, "the host lacks the table perdure.calls/1");
+  *calls = (const pdr_calls_1 *)table;
+  out->start = start;
+  return PDR_OK;
+}
+
+#ifdef __cplusplus
+#define PDR_EASY_C_ extern "C"
+#else
+#define PDR_EASY_C_
+#endif
+
+/* Makes the plugin out of its tools, once, at file scope:
+ * PDR_EASY_PLUGIN({"one", one}, {"two", two}) */
+#define PDR_EASY_PLUGIN(...)                                                                      \
+  static const pdr_easy_tool pdr_easy_tools_[] = {__VA_ARGS__};                                   \
+  static const pdr_calls_1 *pdr_easy_calls_;                                                      \
+  static int32_t pdr_easy_run_(void *state, const pdr_call *call) {                               \
+    (void)state;                                                                                  \
+    return pdr_easy_start_(pdr_easy_calls_, call, pdr_easy_tools_,                                \
+                           sizeof pdr_easy_tools_ / sizeof pdr_easy_tools_[0]);                   \
+  }                                                                                               \
+  PDR_EASY_C_ PDR_EXPORT int32_t perdure_plugin_1(const pdr_host *host, pdr_plugin *out,          \
+                                                  pdr_errbuf *err) {                              \
+    return pdr_easy_enter_(host, &pdr_easy_calls_, out, err, pdr_easy_run_);                      \
+  }
+
+#endif

@@ -1,0 +1,21 @@
+#ifndef PERDURE_BREADCRUMB_H
+#define PERDURE_BREADCRUMB_H
+
+/* Which plugin's code a thread is running, for the one who explains a crash. */
+typedef struct perdure_breadcrumb {
+  const char *plugin; /* the plugin's id */
+  const char *target; /* such as "tool:grep" or "done:log" */
+  unsigned long long call;
+} perdure_breadcrumb;
+
+/* Says that this thread enters code of a plugin. The strings must stay valid for ever. */
+void perdure_breadcrumb_enter(const char *plugin, const char *target, unsigned long long call);
+
+/* Says that this thread left the code of the plugin. */
+void perdure_breadcrumb_leave(void);
+
+/* Copies what this thread entered and did not leave; 0 if it runs no plugin's code. Safe in a signal
+ * handler that runs on the thread that crashed. */
+int perdure_breadcrumb_current(perdure_breadcrumb *out);
+
+#endif

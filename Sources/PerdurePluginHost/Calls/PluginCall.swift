@@ -1,0 +1,255 @@
+internal import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// How a call ended.
+enum CallOutcome: Sendable {
+  case tool(ToolResult)
+  case object(JSONObject)
+  /// For the benchmark, which measures the border without JSON.
+  case bytes([UInt8])
+  case failed(PerdureError)
+}
+
+/// One piece of output, in the order in which the plugin sent them.
+enum OutputFrame: Sendable {
+  case text([UInt8])
+  case bytes([UInt8])
+  case details(JSON?)
+  case diagnostic(ToolDiagnostic)
+  case skipped(SkippedOutput)
+  /// Everything before it has been folded in when this is reached.
+  case flush(PluginRequest, UInt64)
+}
+
+/// One call of a plugin: what it sends, and the one completion, meet their reader here.
+///
+/// The plugin's threads put in, the Swift task of the call takes out; neither waits for the other.
+final class PluginCall: Sendable {
+  /// What kind of completion is expected.
+  enum Kind: Sendable { case tool, plugin, bytes }
+
+  /// What the reader takes in one step.
+  struct News: Sendable {
+    var frames: [OutputFrame] = []
+    var credit = 0
+    var startCode: Int32?
+    var outcome: CallOutcome?
+  }
+
+  /// Bytes of output that may be under way.
+  static let creditWindow = 256 << 10
+
+  let kind: Kind
+  /// Such as "tool grep", for sentences.
+  let label: String
+  let plugin: String
+  let host: (any ToolCallHost)?
+  private let state = Mutex(State())
+
+  private struct State {
+    var id: UInt64 = 0
+    var reason: CancelReason?
+    var onCancel: PluginCallback?
+    var news = News()
+    var hasNews = false
+    /// Bytes sent and not yet folded in.
+    var underWay = 0
+    var reader: CheckedContinuation<News, Never>?
+    var requests: Set<UInt64> = []
+    var settled = false
+  }
+
+  init(kind: Kind, label: String, plugin: String, host: (any ToolCallHost)?) {
+    self.kind = kind
+    self.label = label
+    self.plugin = plugin
+    self.host = host
+  }
+
+  // MARK: The id
+
+  /// Takes the id under which the plugin knows the call; returns why it is already cancelled.
+  func bind(_ id: UInt64) -> CancelReason? {
+    state.withLock {
+      $0.id = id
+      return $0.reason
+    }
+  }
+
+  /// The id, or 0 before the call was started.
+  var id: UInt64 { state.withLock { $0.id } }
+
+  // MARK: From the plugin
+
+  /// Takes a frame that costs `bytes` of credit.
+  func emit(_ frame: OutputFrame, bytes: Int) -> BorderCode? {
+    deliver { state in
+      guard !state.settled else { return .stale }
+      guard state.underWay + bytes <= Self.creditWindow else { return .wouldBlock }
+      state.underWay += bytes
+      state.news.credit += bytes
+      Self.append(frame, to: &state.news.frames)
+      return nil
+    }
+  }
+
+  /// Bytes that `emit` would take now.
+  var credit: Int { state.withLock { Self.creditWindow - $0.underWay } }
+
+  /// Puts `request` behind everything that was emitted; `false` when the call is over.
+  func flush(_ request: PluginRequest, _ id: UInt64) -> Bool {
+    deliver { state in
+      guard !state.settled else { return false }
+      state.news.frames.append(.flush(request, id))
+      return true
+    }
+  }
+
+  /// Notes what `start` returned.
+  func started(_ code: Int32) {
+    deliver { state in if !state.settled { state.news.startCode = code } }
+  }
+
+  /// Ends the call; the first outcome counts.
+  func settle(_ outcome: CallOutcome) {
+    deliver { state in
+      guard !state.settled else { return }
+      state.settled = true
+      state.onCancel = nil
+      state.news.outcome = outcome
+    }
+  }
+
+  // Adjacent chunks are joined, so that many small ones take no more memory than their bytes.
+  private static func append(_ frame: OutputFrame, to frames: inout [OutputFrame]) {
+    switch (frames.last, frame) {
+    case (.text(var old), .text(let new)):
+      frames.removeLast()
+      old.append(contentsOf: new)
+      frames.append(.text(old))
+    case (.bytes(var old), .bytes(let new)):
+      frames.removeLast()
+      old.append(contentsOf: new)
+      frames.append(.bytes(old))
+    default: frames.append(frame)
+    }
+  }
+
+  @discardableResult
+  private func deliver<Result>(_ change: (inout State) -> Result) -> Result {
+    let (result, reader, news) = state.withLock { state in
+      let result = change(&state)
+      guard let reader = state.reader else {
+        state.hasNews = true
+        return (result, nil as CheckedContinuation<News, Never>?, News())
+      }
+      state.reader = nil
+      return (result, reader, Self.take(&state))
+    }
+    reader?.resume(returning: news)
+    return result
+  }
+
+  // MARK: To the reader
+
+  /// Waits for something to happen and takes all of it.
+  func next() async -> News {
+    await withCheckedContinuation { continuation in
+      let news: News? = state.withLock { state in
+        guard state.hasNews else {
+          state.reader = continuation
+          return nil
+        }
+        return Self.take(&state)
+      }
+      if let news { continuation.resume(returning: news) }
+    }
+  }
+
+  /// The outcome, if there is one; for the benchmark, which has no reader.
+  func takeOutcome() -> CallOutcome? {
+    state.withLock { state in
+      defer {
+        state.news.outcome = nil
+        state.settled = false
+      }
+      return state.news.outcome
+    }
+  }
+
+  /// Gives back credit for what was folded in.
+  func returnCredit(_ bytes: Int) {
+    state.withLock { $0.underWay -= bytes }
+  }
+
+  private static func take(_ state: inout State) -> News {
+    defer {
+      state.news = News()
+      state.hasNews = false
+    }
+    return state.news
+  }
+
+  // MARK: Cancelling
+
+  /// What to do about a cancellation.
+  struct Cancellation {
+    var id: UInt64
+    var reason: CancelReason
+    var callback: PluginCallback?
+    var requests: Set<UInt64>
+  }
+
+  /// Notes the first reason; returns what is to be told, or `nil` if there was one before.
+  func cancel(_ reason: CancelReason) -> Cancellation? {
+    state.withLock { state in
+      guard state.reason == nil, !state.settled else { return nil }
+      state.reason = reason
+      defer { state.onCancel = nil }
+      return Cancellation(
+        id: state.id,
+        reason: reason,
+        callback: state.onCancel,
+        requests: state.requests
+      )
+    }
+  }
+
+  /// Why the call is cancelled, or `nil`.
+  var cancelReason: CancelReason? { state.withLock { $0.reason } }
+
+  /// Keeps the callback, or returns it with the reason if the call is cancelled already.
+  func onCancel(_ callback: PluginCallback?) -> (PluginCallback, CancelReason)? {
+    state.withLock { state in
+      if let reason = state.reason, let callback, !state.settled { return (callback, reason) }
+      state.onCancel = state.settled ? nil : callback
+      return nil
+    }
+  }
+
+  /// Whether the call is over.
+  var isSettled: Bool { state.withLock { $0.settled } }
+
+  // MARK: Requests
+
+  /// Notes an open request; `false` when the call is over.
+  func add(request: UInt64) -> Bool {
+    state.withLock { state in
+      guard !state.settled else { return false }
+      state.requests.insert(request)
+      return true
+    }
+  }
+
+  /// Forgets a request that ended.
+  func remove(request: UInt64) { state.withLock { _ = $0.requests.remove(request) } }
+
+  /// Takes the requests that are still open.
+  func takeRequests() -> Set<UInt64> {
+    state.withLock { state in
+      defer { state.requests = [] }
+      return state.requests
+    }
+  }
+}

@@ -1,0 +1,415 @@
+internal import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// How a plugin said that a call failed.
+struct CallFailure: Sendable {
+  var status: Int32
+  var flags: UInt32 = 0
+  var message: String?
+  var detail: String?
+
+  static let userVisible: UInt32 = 8
+}
+
+/// What a loaded plugin's calls, requests and callbacks have in common.
+final class PluginCore: Sendable {
+  static let openCalls: UInt32 = 1_024
+  static let openRequests: UInt32 = 1_024
+
+  let id: String
+  let version: String
+  let generation: Int
+  let environment: PluginEnvironment
+  let settings: JSONObject
+  let permissions: JSONObject
+  let calls = IdTable(capacity: openCalls, kind: 0)
+  let requests = IdTable(capacity: openRequests, kind: 1)
+  let threads: PluginThreads
+  let name: ImmortalName
+  let strikes = Mutex(StrikeCount())
+  let logBudget = Mutex(LogBudget())
+  let stop = Mutex<(ticket: UInt64, stopped: OneShot<Bool>)?>(nil)
+  private let live = Mutex<Live>(Live())
+  private let looseRequests = Mutex<Set<UInt64>>([])
+
+  private struct Live {
+    var calls: [ObjectIdentifier: PluginCall] = [:]
+    var whenEmpty: OneShot<Bool>?
+  }
+
+  init(manifest: Manifest, generation: Int, environment: PluginEnvironment, settings: JSONObject) {
+    id = manifest.id
+    version = manifest.version
+    self.generation = generation
+    self.environment = environment
+    self.settings = settings
+    permissions = manifest.permissions.json
+    // Every call may sit in the plugin's code, beside one control call and the callbacks.
+    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
+    name = ImmortalName(manifest.id)
+  }
+
+  // MARK: Calls
+
+  /// Starts a call on a thread of the plugin; `left` runs when the plugin's code has returned.
+  func start(
+    _ call: PluginCall,
+    _ code: PluginCode,
+    target: ImmortalName,
+    input: [UInt8],
+    deadline: UInt64,
+    left: @escaping @Sendable () -> Void
+  ) {
+    guard let id = calls.open(call) else {
+      call.started(BorderCode.busy.rawValue)
+      return left()
+    }
+    if let reason = call.bind(id) { calls.cancel(id, reason: reason.rawValue) }
+    live.withLock { $0.calls[ObjectIdentifier(call)] = call }
+    let accepted = threads.run { [self] in
+      // Abandoned while it waited for a thread.
+      guard calls.reason(id) != nil else { return left() }
+      let status = code.start(id, target: target, input: input, deadline: deadline)
+      if status == 0 {
+        call.started(0)
+      } else if end(call, id) {
+        call.started(status)
+      } else {
+        strike("refused \(call.label) after it had completed it")
+      }
+      left()
+    }
+    guard !accepted else { return }
+    _ = end(call, id)
+    call.started(BorderCode.busy.rawValue)
+    left()
+  }
+
+  /// Takes the id from the plugin; `false` if the call was over.
+  private func end(_ call: PluginCall, _ id: UInt64) -> Bool {
+    forget(call)
+    guard let slot = calls.claim(id) else { return false }
+    calls.unpin(slot)
+    return true
+  }
+
+  private func forget(_ call: PluginCall) {
+    let empty = live.withLock { live in
+      live.calls[ObjectIdentifier(call)] = nil
+      return live.calls.isEmpty ? live.whenEmpty : nil
+    }
+    empty?.fire(true)
+  }
+
+  /// The calls that are not over.
+  var liveCalls: [PluginCall] { live.withLock { Array($0.calls.values) } }
+
+  /// Waits until all calls are over; `false` when that takes longer than this.
+  func whenDrained(within nanoseconds: Int64, on clock: any HostClock) async -> Bool {
+    let empty = OneShot<Bool>()
+    let isEmpty = live.withLock { live in
+      live.whenEmpty = empty
+      return live.calls.isEmpty
+    }
+    return isEmpty ? true : await empty.value(within: nanoseconds, on: clock, else: false)
+  }
+
+  /// Tells the plugin that a call is cancelled; its completion is still awaited.
+  func cancel(_ call: PluginCall, _ reason: CancelReason) {
+    guard let cancellation = call.cancel(reason) else { return }
+    if cancellation.id != 0 { calls.cancel(cancellation.id, reason: reason.rawValue) }
+    if let callback = cancellation.callback { tell(callback, call, cancellation.id, reason) }
+    for request in cancellation.requests { cancelRequest(request, reason: "\(reason)") }
+  }
+
+  /// Runs the plugin's callback on one of its threads, unless the call is over by then.
+  func tell(_ callback: PluginCallback, _ call: PluginCall, _ id: UInt64, _ reason: CancelReason) {
+    threads.run { [name] in
+      guard !call.isSettled else { return }
+      withBreadcrumb(name, PluginCode.cancelName, id) { callback(id, reason.rawValue) }
+    }
+  }
+
+  /// Stops waiting for a call; a completion that still comes is stale.
+  func abandon(_ call: PluginCall) {
+    guard end(call, call.id) else { return }
+    strike("did not answer \(call.label) in time after it was cancelled")
+    settle(
+      call,
+      .failed(
+        PerdureError(
+          "interrupted",
+          "plugin \(id) did not answer \(call.label) in time after it was cancelled",
+          hint: "it may still be running; restart the host if that matters"
+        )
+      )
+    )
+  }
+
+  private func settle(_ call: PluginCall, _ outcome: CallOutcome) {
+    forget(call)
+    call.settle(outcome)
+    for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+  }
+
+  // MARK: Completions, on the plugin's thread; the id is claimed
+
+  /// Ends a call with bytes; what they should be depends on the call.
+  func finish(_ call: PluginCall, with payload: Payload) -> Int32 {
+    if isOver(call) { return finishLate(call) }
+    do throws(BorderProblem) {
+      switch call.kind {
+      case .tool: settle(call, .tool(try ToolCompletion.decode(payload)))
+      case .plugin: settle(call, .object(try payload.object()))
+      case .bytes: settle(call, .bytes(payload.bytes))
+      }
+      return 0
+    } catch {
+      return finish(call, withJunk: error)
+    }
+  }
+
+  /// Ends a call with the plugin's error.
+  func finish(_ call: PluginCall, with failure: CallFailure) -> Int32 {
+    if isOver(call) { return finishLate(call) }
+    guard failure.status < 0 else {
+      return finish(call, withJunk: .shape("a positive status (\(failure.status))", at: ""))
+    }
+    settle(call, .failed(error(of: failure, call)))
+    return 0
+  }
+
+  /// Ends a call that was answered with something that cannot be used.
+  func finish(_ call: PluginCall, withJunk problem: BorderProblem) -> Int32 {
+    if isOver(call) { return finishLate(call) }
+    let sentence = "answered \(call.label) with \(problem.phrase)"
+    strike(sentence)
+    settle(
+      call,
+      .failed(
+        PerdureError(
+          "tool_error",
+          "plugin \(id) \(sentence)",
+          hint: "report this to the plugin's author",
+          details: ["reason": .string(problem.reason)]
+        )
+      )
+    )
+    return problem.code.rawValue
+  }
+
+  /// Whether the engine has given up a cancelled call, which only it knows for certain.
+  private func isOver(_ call: PluginCall) -> Bool {
+    guard call.cancelReason != nil, let host = call.host else { return false }
+    do {
+      _ = try host.retainedOutput()
+      return false
+    } catch {
+      return (error as? PerdureError)?.code == .invocationEnded
+    }
+  }
+
+  private func finishLate(_ call: PluginCall) -> Int32 {
+    noteStaleCompletion()
+    settle(
+      call,
+      .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late"))
+    )
+    return BorderCode.stale.rawValue
+  }
+
+  private func error(of failure: CallFailure, _ call: PluginCall) -> PerdureError {
+    let code = BorderCode(rawValue: failure.status)
+    let word = code?.word ?? "\(failure.status)"
+    let plain = "\(call.label) of plugin \(id) failed (\(word))"
+    let kind: PerdureError.Code =
+      switch code {
+      case .cancelled: .cancelled
+      case .pluginFault: .pluginFault
+      default: "tool_error"
+      }
+    var details: JSONObject = ["code": .int(Int(failure.status))]
+    if let text = failure.detail, let detail = try? JSON(parsing: text, options: .border) {
+      details["detail"] = detail
+    }
+    guard let message = failure.message, !message.isEmpty else {
+      return PerdureError(kind, plain, details: .object(details))
+    }
+    // Its text is for the operator, not for the model.
+    guard failure.flags & CallFailure.userVisible != 0 else {
+      environment.report(
+        Report(type: "plugin_log", message: "\(plain): \(message)", extensionName: id)
+      )
+      return PerdureError(kind, plain, details: .object(details))
+    }
+    return PerdureError(kind, message, details: .object(details))
+  }
+
+  // MARK: Output
+
+  /// Takes a frame of output.
+  func emit(_ payload: Payload, on call: PluginCall) -> BorderCode? {
+    do throws(BorderProblem) {
+      let frame: OutputFrame
+      switch payload.type {
+      case .text:
+        guard String(validating: payload.bytes, as: UTF8.self) != nil else { throw .notUTF8 }
+        frame = .text(payload.bytes)
+      case .bytes: frame = .bytes(payload.bytes)
+      case .json: frame = try FrameDecoder.decode(try payload.object())
+      case .image, .parts: throw .mediaType(payload.type.name)
+      }
+      guard !payload.bytes.isEmpty else { return nil }
+      return call.emit(frame, bytes: payload.bytes.count)
+    } catch {
+      noteJunk("sent output of \(call.label) with \(error.phrase)")
+      return error.code
+    }
+  }
+
+  // MARK: Requests
+
+  /// Starts an operation; `accepted` gets its id before it can be answered.
+  func startRequest(
+    _ name: String,
+    _ input: JSONObject,
+    within call: PluginCall?,
+    done: PluginDone?,
+    accepted: (UInt64) -> Void
+  ) -> BorderCode? {
+    let operation = Operation(name: name)
+    if done == nil, !operation.isOneWay { return .invalid }
+    let request = PluginRequest(operation: operation, call: call, done: done)
+    guard done != nil else {
+      accepted(0)
+      _ = operation.run(self, request, 0, input)
+      return nil
+    }
+    guard let id = requests.open(request) else {
+      strike("has \(Self.openRequests) open requests")
+      return .busy
+    }
+    if let call {
+      guard call.add(request: id) else {
+        _ = takeRequest(id)
+        return .stale
+      }
+    } else {
+      looseRequests.withLock { _ = $0.insert(id) }
+    }
+    accepted(id)
+    if let result = operation.run(self, request, id, input) { answer(id, result) }
+    return nil
+  }
+
+  /// Answers a request; `false` if it was answered before.
+  @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
+    guard let request = takeRequest(id) else { return false }
+    if let call = request.call {
+      call.remove(request: id)
+    } else {
+      looseRequests.withLock { _ = $0.remove(id) }
+    }
+    guard let done = request.done else { return true }
+    threads.run { [name] in
+      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
+    }
+    return true
+  }
+
+  private func takeRequest(_ id: UInt64) -> PluginRequest? {
+    guard let slot = requests.claim(id) else { return nil }
+    defer { requests.unpin(slot) }
+    return requests.withRecord(slot, as: PluginRequest.self) { $0 }
+  }
+
+  /// Cancels a request, which is then answered at once; `false` if it is over.
+  @discardableResult func cancelRequest(_ id: UInt64, reason: String) -> Bool {
+    guard let slot = requests.pin(id) else { return false }
+    let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
+    requests.unpin(slot)
+    guard let request else { return false }
+    // Answered before its work is cancelled, which would answer too.
+    let isFirst = answer(
+      id,
+      .failed(
+        RequestFailure(
+          .cancelled,
+          "the operation \(request.operation.name) was cancelled",
+          reason: reason
+        )
+      )
+    )
+    request.cancelWork()
+    return isFirst
+  }
+
+  /// Cancels what was asked for outside calls.
+  func cancelLooseRequests() {
+    let ids = looseRequests.withLock { $0 }
+    for id in ids { cancelRequest(id, reason: "closing") }
+  }
+
+  // MARK: Misbehaviour
+
+  /// Counts a broken promise and reports it.
+  func strike(_ what: String) {
+    guard strikes.withLock({ $0.add(at: environment.clock.monotonic()) }) else { return }
+    environment.report(
+      Report(type: "plugin_strike", message: "plugin \(id) \(what)", extensionName: id)
+    )
+  }
+
+  func noteStaleCompletion() { strike("completed a call that was over; the answer was dropped") }
+
+  func noteJunk(_ what: String) { strike(what) }
+}
+
+/// How often a plugin broke its promises.
+struct StrikeCount: Sendable {
+  private(set) var total = 0
+  private var recent: [Int64] = []
+
+  static let window: Int64 = 600_000_000_000
+  static let limit = 20
+
+  /// Counts one; returns whether it is to be reported, which a flood is not.
+  mutating func add(at time: Int64) -> Bool {
+    total += 1
+    recent.removeAll { time - $0 > Self.window }
+    guard recent.count < Self.limit else { return total.isMultiple(of: 1_000) }
+    recent.append(time)
+    return true
+  }
+
+  /// Whether there were so many lately that somebody should look at it.
+  var isDegraded: Bool { recent.count >= Self.limit }
+}
+
+/// Bounds what a plugin may log.
+struct LogBudget: Sendable {
+  static let linesPerSecond = 1_000
+  static let lineLimit = 8 << 10
+  private var second: Int64 = -1
+  private var lines = 0
+  private(set) var dropped = 0
+
+  /// Returns whether one more line may pass.
+  mutating func take(at time: Int64) -> Bool {
+    let now = time / 1_000_000_000
+    if now != second {
+      second = now
+      lines = 0
+    }
+    lines += 1
+    if lines > Self.linesPerSecond { dropped += 1 }
+    return lines <= Self.linesPerSecond
+  }
+
+  /// Takes the number of lines that were left out.
+  mutating func takeDropped() -> Int {
+    defer { dropped = 0 }
+    return dropped
+  }
+}

@@ -1,0 +1,216 @@
+package import PerdureModel
+internal import PerdureValue
+import Synchronization
+
+/// A plugin that runs in this process.
+///
+/// Its file stays mapped after it is closed.
+package final class LoadedPlugin: Sendable {
+  /// What its file says.
+  package let description: PluginDescription
+  /// What the engine registers.
+  package let extensionValue: Extension
+  let core: PluginCore
+  let code: PluginCode
+  private let tables: HostTables
+  private let copy: String
+  private let closing: ClosingFlag
+
+  /// The name of the extension.
+  package var id: String { core.id }
+  /// SHA-256 of the file, in hexadecimal.
+  package var digest: String { description.digest }
+  /// What an installed plugin would be refused for, and what this version does not serve yet.
+  package var warnings: [String] { description.warnings }
+  /// How often it broke its promises.
+  package var strikes: Int { core.strikes.withLock { $0.total } }
+  /// Whether it did so often lately.
+  package var isDegraded: Bool { core.strikes.withLock { $0.isDegraded } }
+
+  private static let stopNanoseconds: Int64 = 5_000_000_000
+  private static let idleNanoseconds: Int64 = 1_000_000_000
+  private static let pluginCallNanoseconds: Int64 = 10_000_000_000
+
+  init(
+    description: PluginDescription,
+    core: PluginCore,
+    code: PluginCode,
+    tables: HostTables,
+    copy: String
+  ) {
+    self.description = description
+    self.core = core
+    self.code = code
+    self.tables = tables
+    self.copy = copy
+    let closing = ClosingFlag()
+    self.closing = closing
+    let manifest = description.manifest
+    let whole = CallPermits(manifest.execution.maxConcurrency)
+    extensionValue = Extension(
+      name: manifest.id,
+      version: manifest.version,
+      tools: manifest.tools.map { tool in
+        Self.tool(tool, manifest, core, code, whole, closing)
+      }
+    )
+  }
+
+  private static func tool(
+    _ tool: ManifestTool,
+    _ manifest: Manifest,
+    _ core: PluginCore,
+    _ code: PluginCode,
+    _ whole: CallPermits,
+    _ closing: ClosingFlag
+  ) -> Tool {
+    let deadlineMs = tool.options.deadlineMs ?? manifest.execution.deadlineMs ?? 600_000
+    let graceMs = tool.options.graceMs ?? manifest.execution.graceMs
+    let own = tool.options.maxConcurrency.map { CallPermits($0) }
+    let execution = ToolExecution(
+      core: core,
+      code: code,
+      tool: tool,
+      target: ImmortalName("tool:\(tool.name)"),
+      grace: Int64(graceMs) * 1_000_000,
+      permits: [own, whole].compactMap(\.self),
+      isClosing: { closing.isSet }
+    )
+    return Tool(
+      name: tool.name,
+      description: tool.description,
+      parameters: tool.parameters,
+      replay: tool.replay == .safe ? .safe : .unsafe,
+      executionMode: tool.executionMode.map { $0 == .parallel ? .parallel : .sequential },
+      outputLimits: outputLimits(tool.outputLimits),
+      deadline: .milliseconds(deadlineMs),
+      grace: .milliseconds(graceMs),
+      execute: { try await execution.run($0) }
+    )
+  }
+
+  private static func outputLimits(_ members: JSONObject?) -> OutputLimits {
+    var limits = OutputLimits()
+    if let bytes = members?["maxBytes"]?.int { limits.maxBytes = Int(bytes) }
+    if let lines = members?["maxLines"]?.int { limits.maxLines = Int(lines) }
+    if members?["retain"]?.text == "tail" { limits.retain = .tail }
+    return limits
+  }
+
+  // MARK: Calls of the plugin itself
+
+  /// Gives the plugin its settings; what it refuses them with is thrown.
+  func tellSettings() async throws {
+    _ = try await call(
+      "settings.changed",
+      ["settings": .object(core.settings), "revision": 1, "reason": "initial"]
+    )
+  }
+
+  /// Makes a call that belongs to no conversation.
+  private func call(_ target: String, _ members: JSONObject) async throws -> JSONObject {
+    var input: JSONObject = [
+      "ctx": ["now": .int(core.environment.clock.now()), "settings": 1]
+    ]
+    for (key, value) in members { input[key] = value }
+    let running = PluginCall(kind: .plugin, label: target, plugin: core.id, host: nil)
+    let clock = core.environment.clock
+    let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
+    // Ends with this call: it is cancelled below.
+    let watch = Task { [core] in
+      await clock.sleep(nanoseconds: Self.pluginCallNanoseconds)
+      if Task.isCancelled { return }
+      core.cancel(running, .deadline)
+      await clock.sleep(nanoseconds: grace)
+      if !Task.isCancelled { core.abandon(running) }
+    }
+    defer { watch.cancel() }
+    core.start(
+      running,
+      code,
+      target: ImmortalName(target),
+      input: JSON.object(input).encoded,
+      deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)),
+      left: {}
+    )
+    while true {
+      let news = await running.next()
+      switch news.outcome {
+      case .object(let object): return object
+      case .failed(let error): throw error
+      case .tool, .bytes: return [:]
+      case nil: break
+      }
+      if let code = news.startCode, code != 0 {
+        let word = BorderCode(rawValue: code)?.word ?? "\(code)"
+        throw PerdureError("tool_error", "plugin \(core.id) refused the call \(target) (\(word))")
+      }
+    }
+  }
+
+  // MARK: Closing
+
+  /// Ends the plugin and removes its private copy; returns what did not go as it should.
+  ///
+  /// Calls are cancelled and get their grace. What still runs then is left alone, but muted: every
+  /// function of the host answers `gone`. The second call does nothing.
+  @discardableResult package func close() async -> [String] {
+    guard closing.set() else { return [] }
+    var problems: [String] = []
+    if await !drain() { problems.append("plugin \(id) left calls unanswered") }
+    if await !stop() { problems.append("plugin \(id) did not stop in time") }
+    core.cancelLooseRequests()
+    if await core.threads.isIdle(within: Self.idleNanoseconds, on: core.environment.clock) {
+      let code = code
+      let result = await PluginFiles.control(core) { () throws(PluginRefusal) in code.destroy() }
+      if result == nil { problems.append("plugin \(id) did not return from destroy") }
+    } else {
+      // Its state may still be in use, so it is not destroyed.
+      problems.append("plugin \(id) still runs code; it was muted and stays until the host ends")
+    }
+    tables.retire()
+    core.threads.stop()
+    PrivateCopies.remove(copy)
+    return problems
+  }
+
+  private func drain() async -> Bool {
+    let calls = core.liveCalls
+    for call in calls { core.cancel(call, .drain) }
+    let clock = core.environment.clock
+    let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
+    let drained = await core.whenDrained(within: grace, on: clock)
+    for call in core.liveCalls { core.abandon(call) }
+    return drained
+  }
+
+  private func stop() async -> Bool {
+    guard code.hasDeactivate else { return true }
+    let clock = core.environment.clock
+    let stopped = OneShot<Bool>()
+    let ticket = UInt64.random(in: 1...UInt64(Int64.max))
+    core.stop.withLock { $0 = (ticket, stopped) }
+    let deadline = UInt64(max(0, clock.monotonic() + Self.stopNanoseconds))
+    let code = code
+    let answer = await PluginFiles.control(core) { () throws(PluginRefusal) in
+      code.deactivate(ticket: ticket, deadline: deadline)
+    }
+    guard case .success(0)? = answer else { return false }
+    return await stopped.value(within: Self.stopNanoseconds, on: clock, else: false)
+  }
+}
+
+/// Whether a plugin takes no more calls.
+final class ClosingFlag: Sendable {
+  private let flag = Mutex(false)
+
+  /// Sets the flag; `false` if it was set.
+  func set() -> Bool {
+    flag.withLock { flag in
+      defer { flag = true }
+      return !flag
+    }
+  }
+
+  var isSet: Bool { flag.withLock { $0 } }
+}

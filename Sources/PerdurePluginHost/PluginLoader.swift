@@ -1,0 +1,180 @@
+internal import PerdureModel
+package import PerdureValue
+
+extension PluginFiles {
+  /// Time for one call of the plugin's life cycle.
+  private static let controlNanoseconds: Int64 = 10_000_000_000
+
+  /// Loads the plugin at `path` and makes it ready for calls.
+  ///
+  /// The file is checked, copied, mapped for ever, entered, activated and given its settings; the
+  /// caller owns what it gets and closes it. Throws `plugin_refused` with one sentence.
+  package static func load(
+    path: String,
+    settings: JSONObject? = nil,
+    environment: PluginEnvironment
+  ) async throws -> LoadedPlugin {
+    let examined = try examine(path: path)
+    let manifest = examined.description.manifest
+    try checkServed(manifest, path)
+    try checkSchemas(manifest, path, environment)
+    _ = PrivateCopies.sweep(environment.copies)
+    let copy = try PrivateCopies.make(
+      of: examined.bytes,
+      id: manifest.id,
+      digest: examined.description.digest,
+      in: environment.copies
+    )
+    let core = PluginCore(
+      manifest: manifest,
+      generation: copy.number,
+      environment: environment,
+      settings: settings ?? manifest.settings?.defaults ?? [:]
+    )
+    do {
+      let code = try await enter(copy.path, core, path)
+      let plugin = LoadedPlugin(
+        description: examined.description,
+        core: core,
+        code: code.code,
+        tables: code.tables,
+        copy: copy.path
+      )
+      do {
+        try await activate(plugin, path)
+        return plugin
+      } catch {
+        _ = await plugin.close()
+        throw error
+      }
+    } catch {
+      core.threads.stop()
+      PrivateCopies.remove(copy.path)
+      throw error
+    }
+  }
+
+  private static func checkServed(_ manifest: Manifest, _ path: String) throws(PerdureError) {
+    for name in manifest.requiredInterfaces where !interfaces.contains(name) {
+      throw refused(
+        path,
+        "requires the interface \(name), which this host lacks",
+        "use a newer host or make the interface optional"
+      )
+    }
+    if manifest.execution.mode == .runner || ["ffi", "go"].contains(manifest.runtime) {
+      throw refused(
+        path,
+        "must run in a process of its own, which this version cannot do",
+        "use a version of Perdure with perdure-runner"
+      )
+    }
+    if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
+      throw refused(
+        path,
+        "guards \(hook.point), which this version cannot enforce",
+        "use a newer host"
+      )
+    }
+    if let wrap = manifest.wraps.first(where: { $0.role == .guard }) {
+      let what = wrap.tool.map { "tool \($0)" } ?? "section \(wrap.section ?? "")"
+      throw refused(
+        path,
+        "guards the \(what) with a wrap, which this version cannot enforce",
+        "use a newer host or make the wrap an observer"
+      )
+    }
+  }
+
+  private static func checkSchemas(
+    _ manifest: Manifest,
+    _ path: String,
+    _ environment: PluginEnvironment
+  ) throws(PerdureError) {
+    for tool in manifest.tools {
+      do { try environment.checkSchema(tool.parameters) } catch {
+        let reason = (error as? PerdureError)?.message ?? "\(error)"
+        throw refused(
+          path,
+          "has a tool \(tool.name) whose parameters cannot be checked here: \(reason)",
+          "change the JSON Schema of the tool's parameters"
+        )
+      }
+    }
+  }
+
+  private struct Entered: Sendable {
+    var code: PluginCode
+    var tables: HostTables
+  }
+
+  private static func enter(
+    _ copy: String,
+    _ core: PluginCore,
+    _ path: String
+  ) async throws -> Entered {
+    let result = await control(core) { () throws(PluginRefusal) in
+      let library = try LoadedLibrary(path: copy)
+      let tables = HostTables(core: core)
+      return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)
+    }
+    return try unwrap(result, path, "cannot be loaded", "entry function")
+  }
+
+  private static func activate(_ plugin: LoadedPlugin, _ path: String) async throws {
+    let code = plugin.code
+    let result = await control(plugin.core) { () throws(PluginRefusal) in try code.activate() }
+    try unwrap(result, path, "refused to be activated", "activation")
+    guard plugin.description.manifest.settings != nil else { return }
+    do { try await plugin.tellSettings() } catch {
+      throw refused(
+        path,
+        "refused its settings",
+        "change the settings of \(plugin.id)",
+        cause: (error as? PerdureError)?.message
+      )
+    }
+  }
+
+  /// Runs a function of the plugin's life cycle on one of its threads; `nil` when it takes too long.
+  static func control<Value: Sendable>(
+    _ core: PluginCore,
+    _ body: @escaping @Sendable () throws(PluginRefusal) -> Value
+  ) async -> Result<Value, PluginRefusal>? {
+    let answer = OneShot<Result<Value, PluginRefusal>?>()
+    let accepted = core.threads.run {
+      do throws(PluginRefusal) { answer.fire(.success(try body())) } catch {
+        answer.fire(.failure(error))
+      }
+    }
+    guard accepted else {
+      return .failure(PluginRefusal(code: 0, message: "the system gives no more threads"))
+    }
+    return await answer.value(
+      within: controlNanoseconds,
+      on: core.environment.clock,
+      else: nil
+    )
+  }
+
+  @discardableResult private static func unwrap<Value>(
+    _ result: Result<Value, PluginRefusal>?,
+    _ path: String,
+    _ what: String,
+    _ step: String
+  ) throws(PerdureError) -> Value {
+    switch result {
+    case .success(let value): return value
+    case .failure(let refusal):
+      let word = BorderCode(rawValue: refusal.code)?.word
+      let message = refusal.message.isEmpty ? word ?? "\(refusal.code)" : refusal.message
+      throw refused(path, what, "ask the plugin's author", cause: message)
+    case nil:
+      throw refused(
+        path,
+        "did not return from its \(step) within 10 seconds",
+        "ask the plugin's author"
+      )
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import Perdure
+import PerdureModel
+import PerdurePluginHost
+import PerdureTestKit
+import PerdureValue
+import Testing
+
+/// Loading and closing.
+struct LifecycleTests {
+  private func names(_ folder: String) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: folder)
+  }
+
+  @Test func `the private copy is read-only and gone after the close`() async throws {
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    let copy = try #require(try names(bench.copies).first)
+    #expect(copy.hasPrefix("test.adversary-\(bench.plugin.digest.prefix(16))-\(getpid())-"))
+    let attributes = try FileManager.default.attributesOfItem(atPath: "\(bench.copies)/\(copy)")
+    #expect(attributes[.posixPermissions] as? Int == 0o555)
+    #expect(await bench.plugin.close() == [])
+    #expect(try names(bench.copies) == [])
+  }
+
+  @Test func `copies of processes that are gone are swept`() async throws {
+    let folder = try Fixtures.folder()
+    let dead = try Command.deadProcess()
+    for name in ["a-0123-\(dead)-1.so", "a-0123-\(dead)-2.so.tmp", "a-0123-1-1.so", "notes.txt"] {
+      try Data("x".utf8).write(to: URL(filePath: "\(folder)/\(name)"))
+    }
+    let plugin = try await PluginFiles.load(
+      path: Fixtures.plugin("adversary"),
+      environment: PluginBench.environment(Reports(), copies: folder)
+    )
+    _ = await plugin.close()
+    #expect(try names(folder).sorted() == ["a-0123-1-1.so", "notes.txt"])
+  }
+
+  @Test func `a folder that others may write to is refused`() async throws {
+    let folder = try Fixtures.folder()
+    try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder)
+    let error = await #expect(throws: PerdureError.self) {
+      try await PluginFiles.load(
+        path: Fixtures.plugin("adversary"),
+        environment: PluginBench.environment(Reports(), copies: folder)
+      )
+    }
+    #expect(error?.code == .pluginRefused)
+  }
+
+  @Test func `two loads of one file have state of their own`() async throws {
+    let path = try Fixtures.plugin("adversary")
+    try await PluginBench.with(path) { (first) async throws in
+      _ = try await first.call("twice")
+      try await PluginBench.with(path) { (second) async throws in
+        #expect(try await first.text("codes") == "0 -3")
+        #expect(try await second.text("codes") == "")
+      }
+    }
+  }
+
+  @Test func `a closed plugin gets gone from every function`() async throws {
+    let pipe = Pipe()
+    let descriptor = pipe.fileHandleForWriting.fileDescriptor
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    _ = try await bench.call("watch_gone", ["fd": .int(Int(dup(descriptor)))])
+    try pipe.fileHandleForWriting.close()
+    _ = await bench.plugin.close()
+    let line = try pipe.fileHandleForReading.readToEnd() ?? Data()
+    #expect(String(decoding: line, as: UTF8.self) == "-4 -4 -4 -4 -4 -4\n")
+  }
+
+  @Test func `a call after the close is refused`() async throws {
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    _ = await bench.plugin.close()
+    #expect(await bench.failure("echo")?.code == "tool_unavailable")
+    #expect(await bench.plugin.close() == [])
+  }
+
+  @Test func `closing cancels calls with the reason drain`() async throws {
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    let host = FakeHost()
+    async let text = bench.text("poll", host: host)
+    await host.whenReady()
+    #expect(await bench.plugin.close() == [])
+    #expect(try await text == "4")
+  }
+
+  @Test func `a plugin that does not stop is told of and closed`() async throws {
+    let clock = ManualClock()
+    let path = try Fixtures.lifecycle(manifest: RefusalTests.plain, wrong: 5)
+    let bench = try await PluginBench.load(path, clock: clock)
+    async let problems = bench.plugin.close()
+    await clock.waitForSleeper(of: .seconds(5))
+    clock.advance(by: .seconds(5))
+    #expect(await problems == ["plugin test.plain did not stop in time"])
+  }
+
+  @Test func `a plugin whose code hangs is muted and left`() async throws {
+    let manifest =
+      RefusalTests.plain.dropLast()
+      + #","tools":[{"name":"hang","description":"","blocking":true,"parameters":{}}]}"#
+    let path = try Fixtures.lifecycle(manifest: String(manifest), wrong: 6)
+    let clock = ManualClock()
+    let bench = try await PluginBench.load(path, clock: clock)
+    let host = FakeHost(time: clock)
+    let call = Task { try await bench.call("hang", host: host) }
+    await host.whenReady()
+    async let problems = bench.plugin.close()
+    await clock.waitForSleeper(of: .seconds(5))
+    clock.advance(by: .seconds(5))
+    await clock.waitForSleeper(of: .seconds(1))
+    clock.advance(by: .seconds(1))
+    #expect(
+      await problems == [
+        "plugin test.plain left calls unanswered",
+        "plugin test.plain still runs code; it was muted and stays until the host ends",
+      ]
+    )
+    await #expect(throws: PerdureError.self) { try await call.value }
+  }
+
+  @Test func `what is not served yet is a warning`() async throws {
+    let manifest =
+      RefusalTests.plain.dropLast()
+      + #","sections":[{"key":"s","text":"x"}],"hooks":[{"point":"afterTool","role":"observer"}],"#
+      + #""documents":[{"kind":"a.b","version":1,"scope":"session","base":"always"}]}"#
+    try await PluginBench.with(Fixtures.lifecycle(manifest: String(manifest))) {
+      (bench) async throws in
+      #expect(
+        bench.plugin.warnings == [
+          "this version does not serve its sections, hooks, documents yet"
+        ]
+      )
+    }
+  }
+
+  @Test func `a plugin in Swift answers from a task of its own runtime`() async throws {
+    try await PluginBench.with(Fixtures.swiftPlugin()) { (bench) async throws in
+      let result = try await bench.call("tally", ["numbers": [1, 2, 3, 4]])
+      #expect(result.output == [["type": "text", "text": "call-1 square,nameless 10.0"]])
+      #expect(result.structuredOutput == ["sum": 10])
+      let error = await bench.failure("tally", ["numbers": "none"])
+      #expect(error?.message.contains("typeMismatch") == true)
+    }
+  }
+
+  @Test func `two copies of a plugin in Swift run side by side`() async throws {
+    let path = try Fixtures.swiftPlugin()
+    try await PluginBench.with(path) { (first) async throws in
+      try await PluginBench.with(path) { (second) async throws in
+        async let one = first.call("tally", ["numbers": [1]])
+        async let two = second.call("tally", ["numbers": [2]])
+        #expect(try await one.structuredOutput == ["sum": 1])
+        #expect(try await two.structuredOutput == ["sum": 2])
+      }
+    }
+  }
+
+  @Test func `the border alone gives back every byte`() async throws {
+    try await PluginBench.adversary { (bench) async throws in
+      let border = BorderBench(plugin: bench.plugin, tool: "raw")
+      let input = [UInt8](repeating: 7, count: 1_024)
+      #expect(try border.run(rounds: 3_000, input: input) == 3_000 * 1_024)
+    }
+  }
+}
