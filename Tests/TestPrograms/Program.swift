@@ -32,7 +32,7 @@ package struct Program {
     unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
     // The strings live until the child has been started.
     var pointers = unsafe words.map { unsafe strdup($0) } + [nil]
-    defer { unsafe pointers.forEach { unsafe free($0) } }
+    defer { for place in unsafe pointers.indices { unsafe free(pointers[place]) } }
     var child: pid_t = 0
     guard unsafe posix_spawnp(&child, name, &actions, nil, &pointers, environ) == 0 else {
       throw Failure(description: "\(name) cannot be started")
