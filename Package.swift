@@ -102,17 +102,19 @@ let package = Package(
     ),
 
     // Tests
+    .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: base),
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "TestPrograms",
       ],
       path: "Tests/CrashProcess",
       swiftSettings: base
     ),
     .testTarget(
       name: "DurabilityTests",
-      dependencies: ["PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue"],
+      dependencies: ["PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
     .testTarget(
