@@ -226,6 +226,33 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     #expect(result.error == "")
   }
 
+  @Test func `with standard output closed no file of the store gets the answer`() {
+    let folder = Folder()
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let result = Program.runTool(
+      [
+        "sh", "-c", #""$0" run --store "$1" --faux "$2" Hi >&-"#,
+        Program.products + "/perdure", folder.file("s.sqlite"), script,
+      ],
+      in: folder
+    )
+    #expect(result.status == 0)
+    #expect(!folder.read("s.sqlite.lock").contains("Hello."))
+  }
+
+  @Test func `a store that cannot grow is refused and can be opened again`() {
+    let folder = Folder()
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let run = ["run", "--store", folder.file("s.sqlite"), "--faux", script, "Hi"]
+    let result = Program.runTool(
+      ["sh", "-c", #"ulimit -f 8; exec "$0" "$@""#, Program.products + "/perdure"] + run,
+      in: folder
+    )
+    #expect(result.status == 3)
+    #expect(result.error.contains("cannot grow"))
+    #expect(Program.run(run, in: folder).output == "Hello.\n")
+  }
+
   @Test func `a full disk behind standard output is no success`() {
     let folder = Folder()
     let result = Program.runTool(

@@ -158,4 +158,55 @@ import Testing
     let result = Program.run(["resume", "--store", folder.file("none.sqlite")], in: folder)
     #expect(result.status == 3)
   }
+
+  /// Changes a store as another program might.
+  private func rewrite(_ statement: String) {
+    let program = """
+      import sqlite3, sys
+      store = sqlite3.connect(sys.argv[1])
+      store.execute(sys.argv[2])
+      store.commit()
+      """
+    let result = Program.runTool(["python3", "-c", program, store, statement], in: folder)
+    #expect(result.status == 0)
+  }
+
+  @Test func `a store with what this version lacks can be read and not continued`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let run = ["run", "--store", store, "--faux", script, "Hi"]
+    _ = Program.run(run, in: folder)
+    rewrite(
+      """
+      UPDATE submissions SET status = 'queued', record =
+        json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
+      """
+    )
+    #expect(Program.run(["log", "--store", store], in: folder).output.contains("Hello."))
+    let result = resume()
+    #expect(result.status == 3)
+    #expect(result.error.contains("queued submissions"))
+  }
+
+  @Test func `a store of a newer schema is refused`() {
+    _ = Program.run(
+      ["run", "--store", store, "--faux", Fixtures.script(#"{"text": "x"}"#, in: folder), "Hi"],
+      in: folder
+    )
+    rewrite("UPDATE durable_schema SET version = 99")
+    let result = resume()
+    #expect(result.status == 3)
+    #expect(result.error.contains("99"))
+  }
+
+  @Test func `a task that no loaded code can run is named`() {
+    killed()
+    rewrite(
+      """
+      UPDATE tasks SET record = json_set(record, '$.version', 99) WHERE status != 'terminal'
+      """
+    )
+    let result = resume()
+    #expect(result.status == 1)
+    #expect(result.error.contains("a newer version started it"))
+  }
 }

@@ -150,8 +150,7 @@ enum ResumeVerb {
         )
       }
     } catch {
-      await host.close()
-      throw error
+      throw await host.close(after: error)
     }
   }
 }

@@ -52,8 +52,7 @@ enum RunVerb {
       host.awaitQuiet()
       try await finish(submission.id, host, address, reporter)
     } catch {
-      await host.close()
-      throw error
+      throw await host.close(after: error)
     }
   }
 
@@ -149,9 +148,7 @@ enum RunVerb {
         )
       )
     case .signal(let signal): await Outcome.end(signal, host, address, reporter)
-    case .failed(let error):
-      await host.close()
-      throw error
+    case .failed(let error): throw error
     }
   }
 }
