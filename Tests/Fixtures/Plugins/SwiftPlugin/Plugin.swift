@@ -95,7 +95,8 @@ func run(_ id: UInt64, _ bytes: Data) async {
   }
 }
 
-// The contract names it. swift-format-ignore: AlwaysUseLowerCamelCase
+// The contract names the function.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 @c(perdure_plugin_1) @implementation
 public func perdure_plugin_1(
   _ host: UnsafePointer<pdr_host>!,
