@@ -278,8 +278,9 @@ package final class Transaction {
 
   // MARK: Documents
 
-  /// Returns the value of a built-in document as this commit sees it; the initial value if there
-  /// is none. Never creates it.
+  /// Returns the value of a built-in document as this commit sees it.
+  ///
+  /// If there is none that is the initial value; nothing is created.
   package func value(
     _ definition: DocumentDefinition,
     _ conversation: ConversationID
