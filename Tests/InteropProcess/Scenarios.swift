@@ -66,6 +66,7 @@ private struct ToolBody {
     let line = call.arguments["line"]?.text ?? ""
     try appendLine(line, to: effects)
     try call.host.output(JSONString("noted \(line)"), skipped: nil)
+    if waits(call) { try call.host.details(["waits": true]) }
     try await wait(call)
     return ToolResult()
   }
@@ -103,15 +104,19 @@ private struct ToolBody {
     (1...max(1, call.arguments["lines"]?.int ?? 1)).map { "line \($0) é 😀\n" }.joined()
   }
 
+  private func waits(_ call: ToolCall) -> Bool {
+    events.isWriting && call.arguments["wait"] != nil
+  }
+
   /// Waits, once everything reported is on disk, until the call is cancelled or the process dies.
   private func wait(_ call: ToolCall) async throws {
-    guard events.isWriting, let wait = call.arguments["wait"]?.text else { return }
+    guard waits(call) else { return }
     try await call.host.flushOutput()
     events.arrive()
     while true {
       do {
         try await call.host.sleep(milliseconds: 600_000)
-      } catch where wait == "deaf" {
+      } catch where call.arguments["wait"] == "deaf" {
         // Holds on until the process dies, which it does right after the abort.
         await Task.detached { try? await Task.sleep(for: .seconds(600)) }.value
       }

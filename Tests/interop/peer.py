@@ -13,7 +13,7 @@ import sys
 import time
 
 from pi_durable import Harness, Model, create_registry, define_extension, define_task, define_tool
-from pi_durable.context import BACKGROUND_CONTEXT as BG
+from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
 from pi_durable.providers.stream import ProviderStream, complete_stream
 from pi_durable.providers.usage import zero_usage
 from pi_durable.storage.sqlite.posix import open_posix_sqlite_database
@@ -138,25 +138,21 @@ class Events:
 
 
 def tools(declarations, events, effects):
-    async def wait(args, api):
+    async def wait(args, api, context, details):
         if events.writing and "wait" in args:
-            await api.details({"waits": True}, BG)
+            # Returns once everything reported so far is committed.
+            await api.details(details, BG)
             events.arrive()
-            while True:
-                try:
-                    await asyncio.sleep(600)
-                except asyncio.CancelledError:
-                    if args["wait"] != "deaf":
-                        raise
+            await await_with_context(asyncio.sleep(600), BG if args["wait"] == "deaf" else context)
 
     def lines(args):
         return "".join("line %d é 😀\n" % i for i in range(1, args["lines"] + 1))
 
-    async def append(args, api, _context):
+    async def append(args, api, context):
         with open(effects, "a") as file:
             file.write(args["line"] + "\n")
         api.output("noted " + args["line"])
-        await wait(args, api)
+        await wait(args, api, context, {"waits": True})
         return {}
 
     async def fails(*_):
@@ -174,29 +170,29 @@ def tools(declarations, events, effects):
                             {"severity": "warn", "message": "line\nbreak"}],
         }
 
-    async def pours(args, api, _context):
+    async def pours(args, api, context):
         api.diagnostic({"severity": "warn", "code": "pour", "message": "pouring"})
         api.output(lines(args))
         await api.details({"poured": args["lines"]}, BG)
-        await wait(args, api)
+        await wait(args, api, context, {"poured": args["lines"]})
         return {}
 
     async def dumps(args, _api, _context):
         return {"output": [{"type": "text", "text": lines(args)}]}
 
-    async def nests(args, api, _context):
+    async def nests(_args, api, _context):
         await api.execute_tool("note", {"line": "nested", "wait": "yes"}, BG)
         return {}
 
-    async def terminates(args, api, _context):
+    async def terminates(*_):
         return {"output": [{"type": "text", "text": "enough"}], "control": {"terminate": True}}
 
-    async def owns(args, api, _context):
+    async def owns(args, api, context):
         async def make(tx):
             return await tx.create_conversation({"ownership": {"kind": "task", "taskId": api.task_id}})
 
         await api.commit(make, BG)
-        await wait(args, api)
+        await wait(args, api, context, {"waits": True})
         return {}
 
     bodies = {"note": append, "once": append, "step": append, "fails": fails, "grumbles": grumbles,
@@ -205,7 +201,10 @@ def tools(declarations, events, effects):
             for declaration in declarations]
 
 
-async def idle(_task, _runtime, _context):
+async def idle(_task, runtime, _context):
+    if not runtime.models.hangs:
+        await runtime.commit(lambda _tx: {
+            "status": "terminal", "outcome": {"status": "completed", "result": None}}, BG)
     await asyncio.sleep(600)
 
 
@@ -226,7 +225,7 @@ async def open_harness(path, scenarios, events):
     declarations = scenarios["tools"]
     registry.install(define_extension({
         "name": "interop", "tools": tools(declarations, events, path + ".effects")}))
-    if events.writing and scenarios.get("more"):
+    if scenarios.get("more"):
         registry.install(define_extension({
             "name": "more", "tasks": [FOREIGN],
             "tools": tools(scenarios["more"], events, path + ".effects")}))
