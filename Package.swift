@@ -102,10 +102,12 @@ let package = Package(
     ),
 
     // Tests
+    .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: base),
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "TestPrograms",
       ],
       path: "Tests/CrashProcess",
       swiftSettings: base
@@ -121,7 +123,7 @@ let package = Package(
     ),
     .testTarget(
       name: "DurabilityTests",
-      dependencies: ["PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue"],
+      dependencies: ["PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
     .testTarget(
@@ -135,6 +137,11 @@ let package = Package(
         "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
         "PerdureValue",
       ],
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "AcceptanceTests",
+      dependencies: ["PerdureCLI", "PerdureValue"],
       swiftSettings: base
     ),
     .testTarget(

@@ -43,6 +43,8 @@ static int start_thread(void) {
 int perdure_signals_watch(void (*first)(int signal)) {
   struct sigaction ignored = {.sa_handler = SIG_IGN}, handled = {.sa_handler = handle}, before;
   sigaction(SIGPIPE, &ignored, 0);
+  /* A file that may not grow is an error of the write, as on a full disk. */
+  sigaction(SIGXFSZ, &ignored, 0);
   first_handler = first;
   if (sem_init(&arrived, 0, 0) != 0) return -errno;
   int error = start_thread();

@@ -64,6 +64,12 @@ static char *take_string(void) {
   return text.bytes;
 }
 
+void perdure_streams_open(void) {
+  for (int descriptor = 0; descriptor < 3; descriptor++)
+    /* The lowest free number is taken, which is this one. */
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", O_RDWR);
+}
+
 void perdure_text_put(unsigned long long word, int count) {
   if (count < 1 || count > 8 || !reserve(&outgoing, 8)) return;
   for (int i = 0; i < count; i++) outgoing.bytes[outgoing.count++] = (char)(word >> (8 * i));

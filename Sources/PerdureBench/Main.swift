@@ -21,6 +21,7 @@ struct Main {
     switch arguments.workload {
     case "w1": try await ToolLoop.run(arguments)
     case "w5": try await ColdStart.run(arguments)
+    case "w6": try await Border.run(arguments)
     case "w7": try await Crash.run(arguments)
     case "floor": try Floor.run(arguments)
     default: throw Arguments.wrong("the workload '\(arguments.workload)' is unknown")

@@ -5,6 +5,7 @@ import PerdureModel
 @main
 enum Main {
   static func main() async {
+    HostText.openStreams()
     let arguments = Array(CommandLine.arguments.dropFirst())
     // Known before the arguments are, so that every error has the form that was asked for.
     let isJSON = arguments.prefix { $0 != "--" }.contains("--json")
@@ -30,7 +31,7 @@ enum Main {
       }
       finish(reporter, try await verb.body(parsed, reporter))
     } catch let error as PerdureError {
-      reporter.end(ExitStatus(error.code), error: error)
+      reporter.end(ExitStatus(error), error: error)
     } catch {
       reporter.end(.runFailed, error: PerdureError("internal", "\(error)"))
     }

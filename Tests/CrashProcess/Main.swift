@@ -19,7 +19,12 @@ struct Main {
   static func main() async {
     let arguments = CommandLine.arguments
     if arguments.count == 5, arguments[1] == "sweep" {
-      Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
+      do {
+        try Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
+      } catch {
+        print("CrashProcess: \(error)")
+        exit(1)
+      }
       return
     }
     guard arguments.count == 7, let walk = WalkThrough(rawValue: arguments[3]),
@@ -51,11 +56,11 @@ struct Main {
 /// The walk-throughs of appendix A of the semantics that this version can run.
 enum WalkThrough: String {
   /// A simple answer.
-  case A1
+  case a1 = "A1"
   /// A parallel tool round.
-  case A2
+  case a2 = "A2"
   /// A sequential tool round.
-  case A3
+  case a3 = "A3"
 }
 
 struct Play {
@@ -65,7 +70,7 @@ struct Play {
 
   private var model: ScriptedModel {
     ScriptedModel { [walk] request in
-      guard walk != .A1, ScriptedModel.turn(of: request) == 0 else {
+      guard walk != .a1, ScriptedModel.turn(of: request) == 0 else {
         return ScriptedModel.text("the ", "answer")
       }
       return ScriptedModel.calls(
@@ -81,7 +86,7 @@ struct Play {
       description: "Appends a line to a file.",
       parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
       replay: replay,
-      executionMode: walk == .A3 ? .sequential : .parallel
+      executionMode: walk == .a3 ? .sequential : .parallel
     ) { [effects] call in
       let line = call.arguments["line"]?.text ?? ""
       try append(line, to: effects)

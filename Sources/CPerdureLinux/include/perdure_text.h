@@ -6,6 +6,10 @@
 #ifndef PERDURE_TEXT_H
 #define PERDURE_TEXT_H
 
+/* Opens /dev/null for each standard stream that is closed, so that no file of ours takes its place
+ * and gets what was meant for it. */
+void perdure_streams_open(void);
+
 /* Appends the lowest `count` bytes of `word`. */
 void perdure_text_put(unsigned long long word, int count);
 
@@ -45,7 +49,7 @@ void perdure_text_queue_output(void);
 /* Waits until the queue is written; 0 or -errno of the first failure. */
 int perdure_text_finish_output(void);
 
-/* Writes the current status of a descriptor: 1 if it is a terminal. */
+/* 1 if the descriptor is a terminal. */
 int perdure_is_terminal(int descriptor);
 
 /* A time of the machine's zone as year, month, day, hour, minute, second in decimal digits:

@@ -24,6 +24,9 @@ package enum HostText {
     case other
   }
 
+  /// Makes sure that no file that is opened later is taken for a standard stream.
+  package static func openStreams() { perdure_streams_open() }
+
   // MARK: Files
 
   /// Returns the bytes of a file; throws `invalidInput` if it cannot be read.
@@ -52,7 +55,7 @@ package enum HostText {
       throw PerdureError(
         .invalidInput,
         "standard input cannot be read",
-        hint: "give at most \(limit >> 20) MiB of text",
+        hint: "give the prompt as an argument, or at most \(limit >> 20) MiB of text",
         cause: reason(count)
       )
     }

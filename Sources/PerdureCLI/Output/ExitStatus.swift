@@ -39,8 +39,14 @@ enum ExitStatus: Int32, Sendable {
     "no_model": .configuration,
   ]
 
-  /// Returns the status for an error of this code.
-  init(_ code: PerdureError.Code) { self = Self.table[code] ?? .runFailed }
+  /// Returns the status for an error; a session that failed ends as what it failed of.
+  init(_ error: PerdureError) {
+    var code = error.code
+    if code == .sessionFailed, let inner = error.details?["code"]?.text {
+      code = PerdureError.Code(rawValue: inner)
+    }
+    self = Self.table[code] ?? .runFailed
+  }
 
   /// Returns the status for a signal.
   init(signal: Int32) { self = signal == 2 ? .interrupted : .terminated }

@@ -36,3 +36,19 @@ final class OneEvent<Value: Sendable>: Sendable {
     }
   }
 }
+
+/// Something that is true from some moment on.
+final class Flag: Sendable {
+  private let value = Mutex(false)
+
+  var isSet: Bool { value.withLock { $0 } }
+
+  /// Makes it true; `false` if it was.
+  @discardableResult
+  func set() -> Bool {
+    value.withLock { value in
+      defer { value = true }
+      return !value
+    }
+  }
+}

@@ -38,7 +38,7 @@ enum Outcome {
         hint: hint(first)
       )
     }
-    reporter.end(failure.map { ExitStatus($0.code) } ?? .ok, members, error: failure)
+    reporter.end(failure.map { ExitStatus($0) } ?? .ok, members, error: failure)
   }
 
   private static func hint(_ obstacle: String) -> String {

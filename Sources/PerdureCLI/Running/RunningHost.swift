@@ -25,6 +25,7 @@ final class RunningHost: Sendable {
   private let plugins: [Plugin]
   private let reporter: Reporter
   private let state = Mutex(State())
+  private let isClosed = Flag()
 
   private init(
     harness: Harness,
@@ -49,10 +50,13 @@ final class RunningHost: Sendable {
   ) async throws -> RunningHost {
     var plugins: [Plugin] = []
     let end = OneEvent<End>()
+    // What is reported after a failure only follows from it.
+    let hasFailed = Flag()
     let onReport: @Sendable (Report) -> Void = { report in
       if report.type == "session_failed" {
+        hasFailed.set()
         end.fire(.failed(PerdureError(.sessionFailed, report.message)))
-      } else {
+      } else if !hasFailed.isSet {
         reporter.report(report)
       }
     }
@@ -86,7 +90,7 @@ final class RunningHost: Sendable {
         onReport: onReport
       )
       let host = RunningHost(harness: harness, plugins: plugins, reporter: reporter, end: end)
-      host.watch()
+      SignalWatch.handle { end.fire(.signal($0)) }
       return host
     } catch {
       for plugin in plugins { await plugin.close() }
@@ -95,10 +99,12 @@ final class RunningHost: Sendable {
     }
   }
 
-  private func watch() {
-    // The harness lives as long as this value, and is closed before the process ends.
-    _ = harness.subscribe { [unowned self] in see($0) }
-    SignalWatch.handle { [end] in end.fire(.signal($0)) }
+  /// Writes the header line, and reports each commit from here on.
+  func start(_ header: JSONObject) {
+    var header = header
+    header["plugins"] = description
+    reporter.header(header)
+    _ = harness.subscribe { [weak self] in self?.see($0) }
   }
 
   private func see(_ summary: CommitSummary) {
@@ -132,8 +138,7 @@ final class RunningHost: Sendable {
     }
   }
 
-  /// What the header line says of the plugins.
-  var description: JSON {
+  private var description: JSON {
     .array(
       plugins.map {
         [
@@ -145,13 +150,32 @@ final class RunningHost: Sendable {
   }
 
   /// Stops what runs, so that it can be continued, and releases the store.
+  ///
+  /// Only the first call does something.
   func close() async {
-    do { try await harness.close() } catch {
+    if let error = await closeHarness() {
       reporter.warn("warning: the store was not closed cleanly: \(error)")
+    }
+  }
+
+  /// Closes because of an error, and returns what is best known of it.
+  func close(after error: any Error) async -> any Error {
+    let other = await closeHarness()
+    if let other, other.code == .sessionFailed { return other }
+    if let other { reporter.warn("warning: the store was not closed cleanly: \(other)") }
+    return error
+  }
+
+  private func closeHarness() async -> PerdureError? {
+    guard isClosed.set() else { return nil }
+    var failure: PerdureError?
+    do { try await harness.close() } catch {
+      failure = error as? PerdureError ?? PerdureError(.storageFailed, "\(error)")
     }
     for plugin in plugins {
       for problem in await plugin.close() { reporter.warn("warning: \(problem)") }
     }
+    return failure
   }
 
   // MARK: Answers

@@ -132,9 +132,8 @@ enum ResumeVerb {
       for id in plan.conversations {
         try await host.harness.conversation(id)?.configure(.init(model: plan.record.model))
       }
-      reporter.header([
+      host.start([
         "store": .string(address.text), "model": plan.record.model.json,
-        "plugins": host.description,
       ])
       try await host.harness.resume()
       host.awaitQuiet()
@@ -151,8 +150,7 @@ enum ResumeVerb {
         )
       }
     } catch {
-      await host.close()
-      throw error
+      throw await host.close(after: error)
     }
   }
 }

@@ -52,8 +52,7 @@ enum RunVerb {
       host.awaitQuiet()
       try await finish(submission.id, host, address, reporter)
     } catch {
-      await host.close()
-      throw error
+      throw await host.close(after: error)
     }
   }
 
@@ -98,9 +97,9 @@ enum RunVerb {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
     try await configure(conversation, record)
-    reporter.header([
+    host.start([
       "store": .string(address.text), "conversation": conversation.id.json,
-      "model": record.model.json, "plugins": host.description,
+      "model": record.model.json,
     ])
     return try await conversation.submit(prompt)
   }
@@ -149,9 +148,7 @@ enum RunVerb {
         )
       )
     case .signal(let signal): await Outcome.end(signal, host, address, reporter)
-    case .failed(let error):
-      await host.close()
-      throw error
+    case .failed(let error): throw error
     }
   }
 }

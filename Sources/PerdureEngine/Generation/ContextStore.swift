@@ -85,12 +85,15 @@ final class ContextStore: Sendable {
   ///
   /// Whoever holds the messages while an entry is added makes that entry cost a copy of them all.
   func request(
-    of conversation: ConversationID, upTo cutoff: EntryID
+    of conversation: ConversationID,
+    upTo cutoff: EntryID
   ) async throws -> RequestContext {
     let current = try await read(conversation) { cache -> RequestContext? in
       guard cache.tail == cutoff else { return nil }
       return RequestContext(
-        messages: cache.messages(), offeredTools: Set(cache.prompt.toolNames))
+        messages: cache.messages(),
+        offeredTools: Set(cache.prompt.toolNames)
+      )
     }
     if let current { return current }
     let messages = try await view(of: conversation, upTo: cutoff).messages
