@@ -22,7 +22,10 @@ struct ScenarioModel: ModelProvider {
     let turns = Self.turns(of: request)
     let position = ScriptedModel.turn(of: request)
     guard turns.indices.contains(position) else {
-      return Answer([[.failed(ProviderFailure(.stop, "the scenario has no such turn"))]], hangs: false)
+      return Answer(
+        [[.failed(ProviderFailure(.stop, "the scenario has no such turn"))]],
+        hangs: false
+      )
     }
     return Answer(
       Self.events(turns[position], attempt: request.attempt),

@@ -116,7 +116,7 @@ private struct ToolBody {
     while true {
       do {
         try await call.host.sleep(milliseconds: 600_000)
-      } catch where call.arguments["wait"] == "deaf" {
+      } catch  where call.arguments["wait"] == "deaf" {
         // Holds on until the process dies, which it does right after the abort.
         await Task.detached { try? await Task.sleep(for: .seconds(600)) }.value
       }

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,7 +166,10 @@ class Exchange:
         theirs = self.other.dump(path)
         self.checks.check(about + ": both read the same records and documents",
                           differences(mine, theirs))
-        shown = asyncio.run(peer.contexts(path, [c["id"] for c in mine["conversations"]]))
+        # Opening a harness takes over what ran, so the context is derived from a copy. The store was
+        # closed just now, so its file is all of it.
+        shutil.copyfile(path, path + ".copy")
+        shown = asyncio.run(peer.contexts(path + ".copy", [c["id"] for c in mine["conversations"]]))
         self.checks.check(about + ": both derive the same context", differences(
             {id: without_wording(m) for id, m in contexts.items()},
             {id: without_wording(m) for id, m in shown.items()}))
@@ -213,12 +217,34 @@ class Exchange:
         self.checks.check(about + ": the offered tools are known", [
             "a further pi.system entry: " + json.dumps(e["model"]) for e in entries(after)
             [len(entries(before)):] if e["kind"] == "pi.system"])
+        self.checks.check(about + ": an unsafe call that had started is interrupted",
+                          self.not_interrupted(before, after))
+        self.checks.check(about + ": an unsafe call takes effect once at most", self.repeated(path))
+
+    def not_interrupted(self, before, after):
+        """The unsafe calls that ran when the writer died and have another result."""
+        safe = {tool["name"] for tool in self.scenarios["tools"] if tool.get("replay") == "safe"}
+        wanted = "aborted" if any(t["abortRequested"] for t in before["tasks"]) else "interrupted"
+        running = {slot["taskId"] for row in before["documents"] if row["record"]["kind"] == "pi.live"
+                   for slot in row["value"].get("tools", [])
+                   if slot["status"] == "running" and slot["name"] not in safe}
+        problems = []
+        for id in after["transcripts"]:
+            for entry in entries(after, id):
+                codes = [d.get("code") for d in (entry.get("data") or {}).get("diagnostics", [])]
+                if entry.get("byTaskId") in running and wanted not in codes:
+                    problems.append(json.dumps(entry))
+        return problems
+
+    def repeated(self, path):
+        """The lines that calls of the unsafe tool wrote more than once."""
         with open(path + ".effects", "a+") as file:
             file.seek(0)
-            lines = file.read().split("\n")
-        self.checks.check(about + ": an unsafe call took effect once at most", [
-            line for line in ("only once", "one") if lines.count(line) > 1 and
-            line == "only once"])
+            lines = file.read().splitlines()
+        unsafe = {call["arguments"]["line"] for steps in self.scenarios["scenarios"].values()
+                  for step in steps for turn in step.get("submit", [])
+                  for call in turn.get("calls", []) if call["name"] == "once"}
+        return [line for line in unsafe if lines.count(line) > 1]
 
     @staticmethod
     def unanswered(dump):

@@ -82,7 +82,7 @@ class Models:
                     turns = json.loads(message["content"])
                 except (TypeError, ValueError):
                     # The request for a summary is no scenario.
-                    return {"say": ["a summary"], "hang": True}, 1
+                    return {"say": ["a summary"]}, 1
                 key = (position, message["content"])
                 self._asked[key] = self._asked.get(key, 0) + 1
                 return turns[position], self._asked[key]
@@ -112,7 +112,7 @@ class Events:
         self._changed = asyncio.Event()
 
     def reset(self):
-        self.results, self.partial, self.sleeping = 0, False, False
+        self.results, self.partial, self.sleeping, self.marked = 0, False, False, False
 
     def arrive(self):
         self.waiting += 1
@@ -123,8 +123,9 @@ class Events:
             value = change.get("value") or {}
             if change["type"] == "entry" and value["kind"] == "pi.tool-result":
                 self.results += 1
-            elif change["type"] == "task" and value["state"]["status"] == "sleeping":
-                self.sleeping = True
+            elif change["type"] == "task":
+                self.sleeping |= value["state"]["status"] == "sleeping"
+                self.marked |= value["abortRequested"]
             elif change["type"] == "document" and "message" in (value.get("generation") or {}):
                 self.partial = True
         self._changed.set()
@@ -132,7 +133,8 @@ class Events:
     async def wait(self, when):
         while not (self.waiting >= when.get("waiting", 0) and self.results >= when.get("results", 0)
                    and (self.partial or not when.get("partial"))
-                   and (self.sleeping or not when.get("sleeping"))):
+                   and (self.sleeping or not when.get("sleeping"))
+                   and (self.marked or not when.get("marked"))):
             self._changed.clear()
             await self._changed.wait()
 
@@ -202,10 +204,10 @@ def tools(declarations, events, effects):
 
 
 async def idle(_task, runtime, _context):
-    if not runtime.models.hangs:
-        await runtime.commit(lambda _tx: {
-            "status": "terminal", "outcome": {"status": "completed", "result": None}}, BG)
-    await asyncio.sleep(600)
+    if runtime.models.hangs:
+        await asyncio.sleep(600)
+    await runtime.commit(lambda _tx: {
+        "status": "terminal", "outcome": {"status": "completed", "result": None}}, BG)
 
 
 # A kind of task that no other program knows.
@@ -273,8 +275,12 @@ async def write(path, scenarios, name):
         if "when" in step:
             await events.wait(step["when"])
             then = step["then"]
-            if then in ("abort", "abort and die"):
+            if then == "abort":
                 await conversation.abort(BG)
+            if then == "abort and die":
+                # An abort ends with the work that it ends; the mark comes first.
+                aborting = asyncio.ensure_future(conversation.abort(BG))
+                await events.wait({"marked": True})
             if then in ("die", "abort and die"):
                 os._exit(DIED)
             if then == "go on":
