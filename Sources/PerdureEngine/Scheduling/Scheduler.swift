@@ -10,6 +10,8 @@ package final class Scheduler: Sendable {
   struct State {
     var isEnabled = false
     var isClosing = false
+    /// Why no task of this store may run here.
+    var refusal: PerdureError?
     var isPassing = false
     var isReconsidering = false
     /// Live tasks that may be able to go on.
@@ -59,9 +61,13 @@ package final class Scheduler: Sendable {
     }
   }
 
+  /// Makes every attempt to let tasks run fail with `error`.
+  func refuse(_ error: PerdureError) { state.withLock { $0.refusal = error } }
+
   /// Lets tasks run; idempotent.
   package func enable() throws {
     try state.withLock { state in
+      if let refusal = state.refusal { throw refusal }
       if state.isClosing { throw PerdureError(.closed, "the host is closed") }
       state.isEnabled = true
     }
