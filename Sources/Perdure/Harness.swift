@@ -117,6 +117,11 @@ public final class Harness: Sendable {
     return Conversation(id: id, engine: engine)
   }
 
+  /// Why nothing of this store can run here: it holds work that needs what this version lacks.
+  ///
+  /// It is decided at the opening; everything that would let work run throws it.
+  public var refusal: PerdureError? { engine.scheduler.refusal }
+
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   public func resume() async throws { try await engine.resume() }
 

@@ -90,6 +90,7 @@ enum RunVerb {
     _ reporter: Reporter
   ) async throws -> Submission {
     let harness = host.harness
+    if let refusal = harness.refusal { throw refusal }
     let conversation =
       if let id { try await harness.conversation(id) } else { try await harness.root() }
     guard let conversation else { throw Admission.missing(id, address) }
