@@ -1,5 +1,6 @@
 package import PerdureModel
 package import PerdureValue
+import Synchronization
 
 /// A session with everything that makes conversations go on: tasks, agents, submissions.
 package final class Engine: Sendable {
@@ -30,6 +31,7 @@ package final class Engine: Sendable {
   package let scheduler: Scheduler
   let contexts: ContextStore
   private let options: Options
+  private let isServable = Atomic(false)
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
     self.session = session
@@ -101,6 +103,9 @@ package final class Engine: Sendable {
       }
       try await tx.edit(.agent, id) { agent in
         for (key, value) in change {
+          guard !PathSegment.unsafeKeys.contains(key) else {
+            throw PerdureError(.invalidInput, "'\(key.string)' is no choice of a conversation")
+          }
           if !value.isNull {
             try agent.assign([.key(key)], value)
           } else if agent.value[key] != nil {
@@ -122,8 +127,9 @@ package final class Engine: Sendable {
     to id: ConversationID,
     requestId: JSONString? = nil
   ) async throws -> SubmissionID {
+    try Self.check(content: content)
+    try await enable()
     try await requireServable(id)
-    try scheduler.enable()
     return try await session.commit(conversation: id) { tx in
       if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
         guard known.kind == .input else {
@@ -156,16 +162,35 @@ package final class Engine: Sendable {
     }
   }
 
+  /// Content is stored and sent as it is, so its shape is checked where it comes in.
+  private static func check(content: JSON) throws {
+    func isItem(_ item: JSON) -> Bool {
+      switch item["type"]?.text {
+      case "text": item["text"]?.string != nil
+      case "image": item["data"]?.string != nil && item["mimeType"]?.string != nil
+      default: false
+      }
+    }
+    if content.string != nil { return }
+    guard let items = content.array, !items.isEmpty, items.allSatisfy(isItem) else {
+      throw PerdureError(
+        .invalidInput,
+        "the content of a submission is neither a string nor a list of text and image items",
+        hint: "give a string, or items with the type 'text' or 'image'"
+      )
+    }
+  }
+
   /// Returns the submission as it is on disk, or `nil`.
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    try await session.store.storage.submission(id)
+    try await session.store.flushedSubmission(id)
   }
 
   /// Returns the submission once it is settled on disk.
   ///
   /// Cancelling the calling task ends the wait and nothing else.
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
-    try scheduler.enable()
+    try await enable()
     let store = session.store
     try await session.waits.wait(for: .submission(id)) {
       guard let record = try await store.submission(id) else {
@@ -175,7 +200,7 @@ package final class Engine: Sendable {
       if record.isSettled { try await store.flush() }
       return record.isSettled
     }
-    guard let record = try await store.storage.submission(id) else {
+    guard let record = try await store.flushedSubmission(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record
@@ -188,10 +213,15 @@ package final class Engine: Sendable {
 
   /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
   package func abort(_ id: ConversationID) async throws {
-    try scheduler.enable()
+    try await enable()
     try await session.commit(conversation: id) { tx in
+      guard try await tx.conversation(id) != nil else {
+        throw PerdureError(.notFound, "conversation \(id) does not exist")
+      }
       let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
-      for var record in tasks.sorted(by: { $0.id < $1.id }) where !record.abortRequested {
+      // A mark that a restart left gives way to a request.
+      for var record in tasks.sorted(by: { $0.id < $1.id })
+      where !record.abortRequested || record.abortReason != nil {
         record.abortRequested = true
         record.abortReason = nil
         record.restarts = nil
@@ -238,6 +268,10 @@ package final class Engine: Sendable {
     }
     if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
     if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
+    for definition in [DocumentDefinition.live, .usage, .provider] {
+      // Throws for a document of a newer version.
+      _ = try await session.snapshot(definition, id)
+    }
     let agent = try await session.snapshot(.agent, id)
     if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
     let inbox = try await session.snapshot(.inbox, id)
@@ -257,13 +291,25 @@ package final class Engine: Sendable {
   // MARK: Life
 
   /// Lets unfinished work go on.
-  package func resume() async throws {
-    try await requireServable()
+  package func resume() async throws { try await enable() }
+
+  /// Scheduling runs whatever is live, so all of it must be work that this version knows.
+  private func enable() async throws {
+    // The store has no other writer, so what it lacks now it lacks until it is closed.
+    if !isServable.load(ordering: .acquiring) {
+      try await requireServable()
+      isServable.store(true, ordering: .releasing)
+    }
     try scheduler.enable()
   }
 
-  /// Returns when nothing can go on any more.
-  package func waitUntilQuiet() async { await scheduler.waitUntilQuiet() }
+  /// Returns when nothing can go on any more and all of it is on disk.
+  ///
+  /// A session that has failed is quiet.
+  package func waitUntilQuiet() async {
+    await scheduler.waitUntilQuiet()
+    try? await session.barrier()
+  }
 
   /// Stops what runs so that the next opening continues it, flushes and releases the store.
   package func close() async throws {

@@ -24,10 +24,28 @@ package final class CommitLine: Sendable {
 
   package init() {}
 
+  /// How many wait for the line.
+  package var waitingCount: Int { state.withLock { $0.waiting.count - $0.firstWaiting } }
+
   /// Runs `body` while nobody else holds the line and returns what it returns.
   ///
   /// Throws `nestedCommit` if the calling task holds the line already: waiting would never end.
   package func hold<Result>(_ body: () async throws -> Result) async throws -> Result {
+    try requireOutside()
+    await acquire()
+    let holder = Holder()
+    defer {
+      holder.isActive.store(false, ordering: .releasing)
+      release()
+    }
+    // Other lines that the task holds stay marked, so that coming back to them is found as well.
+    var holders = Self.holders
+    holders[ObjectIdentifier(self)] = holder
+    return try await Self.$holders.withValue(holders) { try await body() }
+  }
+
+  /// Throws `nestedCommit` if the calling task holds the line.
+  package func requireOutside() throws {
     if let holder = Self.holders[ObjectIdentifier(self)],
       holder.isActive.load(ordering: .acquiring)
     {
@@ -36,15 +54,6 @@ package final class CommitLine: Sendable {
         "a commit was begun inside another commit of the same session",
         hint: "use the transaction that the closure was given"
       )
-    }
-    await acquire()
-    let holder = Holder()
-    defer {
-      holder.isActive.store(false, ordering: .releasing)
-      release()
-    }
-    return try await Self.$holders.withValue([ObjectIdentifier(self): holder]) {
-      try await body()
     }
   }
 
