@@ -1,5 +1,6 @@
 package import PerdureModel
 package import PerdureValue
+import Synchronization
 
 /// A session with everything that makes conversations go on: tasks, agents, submissions.
 package final class Engine: Sendable {
@@ -118,6 +119,9 @@ package final class Engine: Sendable {
       }
       try await tx.edit(.agent, id) { agent in
         for (key, value) in change {
+          guard !PathSegment.unsafeKeys.contains(key) else {
+            throw PerdureError(.invalidInput, "'\(key.string)' is no choice of a conversation")
+          }
           if !value.isNull {
             try agent.assign([.key(key)], value)
           } else if agent.value[key] != nil {
@@ -139,6 +143,7 @@ package final class Engine: Sendable {
     to id: ConversationID,
     requestId: JSONString? = nil
   ) async throws -> SubmissionID {
+    try Self.check(content: content)
     try scheduler.enable()
     try await features.conversation(id)
     return try await session.commit(conversation: id) { tx in
@@ -173,9 +178,28 @@ package final class Engine: Sendable {
     }
   }
 
+  /// Content is stored and sent as it is, so its shape is checked where it comes in.
+  private static func check(content: JSON) throws {
+    func isItem(_ item: JSON) -> Bool {
+      switch item["type"]?.text {
+      case "text": item["text"]?.string != nil
+      case "image": item["data"]?.string != nil && item["mimeType"]?.string != nil
+      default: false
+      }
+    }
+    if content.string != nil { return }
+    guard let items = content.array, !items.isEmpty, items.allSatisfy(isItem) else {
+      throw PerdureError(
+        .invalidInput,
+        "the content of a submission is neither a string nor a list of text and image items",
+        hint: "give a string, or items with the type 'text' or 'image'"
+      )
+    }
+  }
+
   /// Returns the submission as it is on disk, or `nil`.
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    try await session.store.storage.submission(id)
+    try await session.store.flushedSubmission(id)
   }
 
   /// Returns the submission once it is settled on disk.
@@ -192,7 +216,7 @@ package final class Engine: Sendable {
       if record.isSettled { try await store.flush() }
       return record.isSettled
     }
-    guard let record = try await store.storage.submission(id) else {
+    guard let record = try await store.flushedSubmission(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record
@@ -207,8 +231,13 @@ package final class Engine: Sendable {
   package func abort(_ id: ConversationID) async throws {
     try scheduler.enable()
     try await session.commit(conversation: id) { tx in
+      guard try await tx.conversation(id) != nil else {
+        throw PerdureError(.notFound, "conversation \(id) does not exist")
+      }
       let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
-      for var record in tasks.sorted(by: { $0.id < $1.id }) where !record.abortRequested {
+      // A mark that a restart left gives way to a request.
+      for var record in tasks.sorted(by: { $0.id < $1.id })
+      where !record.abortRequested || record.abortReason != nil {
         record.abortRequested = true
         record.abortReason = nil
         record.restarts = nil
@@ -222,10 +251,11 @@ package final class Engine: Sendable {
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   package func resume() async throws { try scheduler.enable() }
 
-  /// Returns when nothing can go on any more and what was done last is on disk.
+  /// Returns when nothing can go on any more and all of it is on disk.
+  ///
+  /// A session that has failed is quiet.
   package func waitUntilQuiet() async {
     await scheduler.waitUntilQuiet()
-    // A store that fails here has failed its session, which says so to everybody.
     try? await session.barrier()
   }
 

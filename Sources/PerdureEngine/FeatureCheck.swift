@@ -73,6 +73,10 @@ struct FeatureCheck {
     }
     if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
     if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
+    for definition in [DocumentDefinition.live, .usage, .provider] {
+      // Throws for a document of a newer version.
+      _ = try await session.snapshot(definition, id)
+    }
     let agent = try await session.snapshot(.agent, id)
     if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
     let inbox = try await session.snapshot(.inbox, id)

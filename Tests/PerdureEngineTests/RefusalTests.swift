@@ -32,7 +32,7 @@ import Testing
 
   private static func open(_ storage: any Storage) async throws -> Engine {
     var bench = TestBench()
-    bench.storage = storage
+    bench.front = { _ in storage }
     return try await bench.open(ScriptedModel { _ in ScriptedModel.text("hello") })
   }
 

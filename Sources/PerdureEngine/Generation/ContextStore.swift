@@ -106,9 +106,9 @@ final class ContextStore: Sendable {
     _ body: (inout ContextCache) -> Result
   ) -> Result? {
     state.withLock { state in
-      guard case .ready(var cache, _) = state.slots.removeValue(forKey: conversation) else {
-        return nil
-      }
+      guard case .ready(var cache, _) = state.slots[conversation] else { return nil }
+      // The value leaves its place while it is used, so that it is not copied.
+      state.slots[conversation] = nil
       state.uses += 1
       let result = body(&cache)
       state.slots[conversation] = .ready(cache, lastUse: state.uses)

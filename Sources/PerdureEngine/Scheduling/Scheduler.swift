@@ -10,7 +10,7 @@ package final class Scheduler: Sendable {
   struct State {
     var isEnabled = false
     var isClosing = false
-    /// Why no task of this store may run here.
+    /// Why no task of this store may run here: a lacking feature, or a failed session.
     var refusal: PerdureError?
     var isPassing = false
     var isReconsidering = false
@@ -22,7 +22,7 @@ package final class Scheduler: Sendable {
     /// Waiting tasks by the live tasks for which they wait.
     var awaitedBy: [TaskID: Set<TaskID>] = [:]
     var sleepers: [TaskID: Int64] = [:]
-    var timer: Task<Void, Never>?
+    var timer: WakeTimer?
     var blocked: [TaskID: String] = [:]
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
   }
@@ -49,13 +49,14 @@ package final class Scheduler: Sendable {
   func recover() async throws {
     session.observe { [weak self] publication in self?.observe(publication) }
     session.followTasks { [weak self] in await self?.passHere() }
+    session.onEnd { [weak self] error in if let error { self?.sessionFailed(error) } }
     for record in session.liveTasks.values { adopt(record) }
     try await session.stage { tx in
       for record in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
         guard case .running(let checkpoint) = record.state else { continue }
         var recovered = record
         recovered.state = .pending(checkpoint: checkpoint)
-        recovered.restarts = (record.restarts ?? 0) + 1
+        recovered.restarts = max(record.restarts ?? 0, 0).addingSaturated(1)
         try await tx.replace(recovered)
       }
     }
@@ -129,32 +130,6 @@ package final class Scheduler: Sendable {
     }
   }
 
-  private func armTimer() {
-    let next = state.withLock { state -> Int64? in
-      guard state.isEnabled, state.timer == nil else { return nil }
-      return state.sleepers.values.min()
-    }
-    guard let next else { return }
-    let timer = Task.detached { [self] in
-      // Long sleeps are taken in steps, and the wall clock decides, so that a machine that was
-      // suspended wakes its tasks in time.
-      let wait = min(max(next - surroundings.clock.now(), 0), 60_000)
-      await surroundings.clock.sleep(nanoseconds: wait * 1_000_000)
-      wakeSleepers()
-    }
-    state.withLock { $0.timer = timer }
-  }
-
-  private func wakeSleepers() {
-    let now = surroundings.clock.now()
-    state.withLock { state in
-      state.timer = nil
-      for (id, until) in state.sleepers where until <= now { state.candidates.insert(id) }
-    }
-    schedulePass()
-    armTimer()
-  }
-
   // MARK: Passes
 
   /// Starts a pass over the candidates, unless one is under way that will see them.
@@ -193,8 +168,8 @@ package final class Scheduler: Sendable {
       do {
         try await pass()
       } catch {
-        // A pass that cannot be committed has failed the session, or the session is closing.
         state.withLock { $0.isPassing = false }
+        commitFailed(error)
         resolveQuiet()
         return
       }
@@ -207,15 +182,29 @@ package final class Scheduler: Sendable {
   }
 
   private func pass() async throws {
-    let (starts, _) = try await session.stage { tx in
-      var starts: [Invocation] = []
-      for id in state.withLock({ $0.candidates.sorted() }) {
-        if let start = try await consider(id, tx) { starts.append(start) }
+    let starts = Mutex<[Invocation]>([])
+    do {
+      try await session.stage { tx in
+        // A stop has begun; what would start now would only be stopped again.
+        if isClosing { return }
+        for id in state.withLock({ $0.candidates.sorted() }) {
+          guard let start = try await consider(id, tx) else { continue }
+          starts.withLock { $0.append(start) }
+        }
       }
-      return starts
+    } catch {
+      // None of them starts; whoever joins them must not wait.
+      for invocation in starts.withLock({ $0 }) { await invocation.abandon() }
+      throw error
     }
-    for invocation in starts {
-      invocation.start()
+    for invocation in starts.withLock({ $0 }) { invocation.start() }
+  }
+
+  /// A decision of the scheduler that cannot be committed would be taken again for ever.
+  func commitFailed(_ error: any Error) {
+    switch (error as? PerdureError)?.code {
+    case .closed?, .sessionFailed?: break
+    default: session.fail(error)
     }
   }
 
@@ -237,7 +226,11 @@ package final class Scheduler: Sendable {
       if on.contains(where: { session.liveTask($0) != nil }) { return nil }
     case .sleeping(_, let until) where !record.abortRequested:
       drop(id)
-      if until > tx.now { return nil }
+      if until > tx.now {
+        state.withLock { $0.sleepers[id] = until }
+        armTimer()
+        return nil
+      }
     case .terminal: return nil
     default: drop(id)
     }
@@ -295,7 +288,11 @@ package final class Scheduler: Sendable {
   }
 
   private func park(_ record: TaskRecord) {
-    block(record.id, "restart_limit")
+    let isNew = state.withLock { state in
+      defer { state.blocked[record.id] = "restart_limit" }
+      return state.blocked[record.id] != "restart_limit"
+    }
+    guard isNew else { return }
     surroundings.report(
       Report(
         type: "task_parked",

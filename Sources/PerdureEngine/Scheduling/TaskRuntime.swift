@@ -121,7 +121,7 @@ package struct TaskRuntime: Sendable {
   func value(_ definition: DocumentDefinition) async throws -> JSON {
     try await scheduler.session.line.hold {
       try await scheduler.session.revision(definition, conversationId)?.value
-        ?? definition.initial()
+        ?? definition.initial(now)
     }
   }
 

@@ -57,6 +57,8 @@ final class WaitList: Sendable {
       defer { state.nextId += 1 }
       return state.nextId
     }
+    // The handler has ended when this scope does, so nothing of a wait is left behind.
+    defer { state.withLock { _ = $0.cancelled.remove(id) } }
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let refusal = state.withLock { state -> PerdureError? in
@@ -87,7 +89,6 @@ final class WaitList: Sendable {
         state.withLock { _ = $0.cancelled.insert(id) }
       }
     }
-    state.withLock { _ = $0.cancelled.remove(id) }
   }
 
   private func take(_ id: Int, _ target: Target) -> CheckedContinuation<Void, any Error>? {
@@ -105,7 +106,7 @@ final class WaitList: Sendable {
     let end = error ?? PerdureError(.closed, "the session is closed")
     let waiters = state.withLock { state in
       defer { state.waiters = [:] }
-      state.end = end
+      if state.end == nil { state.end = end }
       return state.waiters.values.flatMap { $0 }
     }
     for waiter in waiters { waiter.continuation.resume(throwing: end) }
