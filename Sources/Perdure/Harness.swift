@@ -117,9 +117,10 @@ public final class Harness: Sendable {
     return Conversation(id: id, engine: engine)
   }
 
-  /// Why nothing of this store can run here: it holds work that needs what this version lacks.
+  /// Why nothing of this store can run here, or `nil`.
   ///
-  /// It is decided at the opening; everything that would let work run throws it.
+  /// It holds work that needs what this version lacks, or its session failed. Everything that would
+  /// let work run throws this error.
   public var refusal: PerdureError? { engine.scheduler.refusal }
 
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
