@@ -192,7 +192,7 @@ package final class Engine: Sendable {
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     try await enable()
     let store = session.store
-    try await session.waits.wait(for: .submission(id)) {
+    try await session.waits.wait(for: id) {
       guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")
       }
