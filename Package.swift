@@ -102,17 +102,28 @@ let package = Package(
     ),
 
     // Tests
+    .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: base),
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
         "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "TestPrograms",
       ],
       path: "Tests/CrashProcess",
       swiftSettings: base
     ),
+    .executableTarget(
+      name: "InteropProcess",
+      dependencies: [
+        "Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
+        "PerdureValue",
+      ],
+      path: "Tests/InteropProcess",
+      swiftSettings: base
+    ),
     .testTarget(
       name: "DurabilityTests",
-      dependencies: ["PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue"],
+      dependencies: ["PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
     .testTarget(
@@ -126,6 +137,11 @@ let package = Package(
         "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
         "PerdureValue",
       ],
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "AcceptanceTests",
+      dependencies: ["PerdureCLI", "PerdureValue"],
       swiftSettings: base
     ),
     .testTarget(

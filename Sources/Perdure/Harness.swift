@@ -1,6 +1,5 @@
 import PerdureEngine
 public import PerdureModel
-import PerdureStorage
 public import PerdureValue
 
 /// Where conversations are kept.
@@ -11,12 +10,14 @@ public enum StoreLocation: Sendable {
   case sqliteFile(at: String, durability: Durability)
   /// Nowhere: everything is gone when the process ends.
   case memory
+  /// In a store that was opened before.
+  case opened(OpenStore)
   /// In a storage of the application's own.
   case custom(any Storage)
 }
 
 /// What a commit survives once it is reported.
-public enum Durability: String, Sendable {
+public enum Durability: String, Sendable, CaseIterable {
   /// A power failure.
   case full
   /// The death of the process; a power failure may take the newest commits.
@@ -89,7 +90,7 @@ public final class Harness: Sendable {
   ) async throws -> Harness {
     let registry = Registry()
     for value in extensions { try registry.install(value) }
-    let storage = try await storage(at: location)
+    let storage = try await location.open()
     let options = Engine.Options(
       models: models,
       registry: registry,
@@ -98,19 +99,6 @@ public final class Harness: Sendable {
       report: onReport
     )
     return Harness(engine: try await Engine.open(storage, options))
-  }
-
-  private static func storage(at location: StoreLocation) async throws -> any Storage {
-    switch location {
-    case .sqlite(let path): try await SQLiteStorage.open(path: path)
-    case .sqliteFile(let path, let durability):
-      try await SQLiteStorage.open(
-        path: path,
-        durability: durability == .full ? .full : .normal
-      )
-    case .memory: MemoryStorage()
-    case .custom(let storage): storage
-    }
   }
 
   /// Returns the root conversation, creating it if there is none.
@@ -132,8 +120,12 @@ public final class Harness: Sendable {
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   public func resume() async throws { try await engine.resume() }
 
-  /// Returns when nothing runs and nothing can run.
-  public func waitUntilQuiet() async { await engine.waitUntilQuiet() }
+  /// Returns when nothing runs and nothing can run, and what was done is on disk.
+  public func waitUntilQuiet() async {
+    await engine.waitUntilQuiet()
+    // A session that failed has reported it, and then nothing runs either.
+    try? await engine.session.barrier()
+  }
 
   /// The live tasks that cannot go on, and why.
   public var obstacles: [(task: TaskRecord, reason: String)] {

@@ -1,4 +1,36 @@
+import Glibc
+import PerdureModel
+
+/// `perdure-bench`: the workloads by which the host is compared with others.
 @main
 struct Main {
-  static func main() {}
+  static func main() async {
+    let words = CommandLine.arguments.dropFirst()
+    if words.contains("--help") || words.contains("-h") { return print(Arguments.usage) }
+    do {
+      let arguments = try Arguments(words)
+      try Machine.prepare(arguments.folder)
+      try await run(arguments)
+    } catch {
+      complain(error)
+      exit((error as? PerdureError)?.code == .invalidInput ? 2 : 1)
+    }
+  }
+
+  private static func run(_ arguments: Arguments) async throws {
+    switch arguments.workload {
+    case "w1": try await ToolLoop.run(arguments)
+    case "w5": try await ColdStart.run(arguments)
+    case "w6": try await Border.run(arguments)
+    case "w7": try await Crash.run(arguments)
+    case "floor": try Floor.run(arguments)
+    default: throw Arguments.wrong("the workload '\(arguments.workload)' is unknown")
+    }
+  }
+
+  private static func complain(_ error: any Error) {
+    let text = (error as? PerdureError)?.description ?? "\(error)"
+    var bytes = Array("perdure-bench: \(text)\n".utf8)
+    unsafe _ = write(STDERR_FILENO, &bytes, bytes.count)
+  }
 }

@@ -1,4 +1,79 @@
+import Perdure
+import PerdureModel
+
+/// The program `perdure`.
 @main
-struct Main {
-  static func main() {}
+enum Main {
+  static func main() async {
+    HostText.openStreams()
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    // Known before the arguments are, so that every error has the form that was asked for.
+    let isJSON = arguments.prefix { $0 != "--" }.contains("--json")
+    let choice = choose(arguments)
+    let reporter = Reporter(
+      verb: choice.verb?.name ?? "",
+      hasEvents: choice.verb?.hasEvents ?? false,
+      isJSON: isJSON
+    )
+    do {
+      try SignalWatch.start()
+      SignalWatch.handleByEnding(reporter)
+      guard let verb = choice.verb else {
+        guard let unknown = choice.unknown else {
+          reporter.print(Help.overview)
+          finish(reporter, arguments.isEmpty ? .usage : .ok)
+        }
+        throw UsageError.make("there is no verb '\(unknown)'", hint(for: unknown))
+      }
+      guard let parsed = try CommandLineParser.parse(choice.rest, for: verb) else {
+        reporter.print(Help.text(for: verb))
+        finish(reporter, .ok)
+      }
+      finish(reporter, try await verb.body(parsed, reporter))
+    } catch let error as PerdureError {
+      reporter.end(ExitStatus(error), error: error)
+    } catch {
+      reporter.end(.runFailed, error: PerdureError("internal", "\(error)"))
+    }
+  }
+
+  private struct Choice {
+    var verb: Verb?
+    var unknown: String?
+    var rest: [String] = []
+  }
+
+  /// Finds the verb; options may stand before it only if they ask for help or the version.
+  private static func choose(_ arguments: [String]) -> Choice {
+    var words = arguments
+    if words.first == "help" { words = Array(words.dropFirst()) + ["--help"] }
+    if words.first == "--version" { words[0] = "version" }
+    guard let first = words.first, first != "--help", first != "-h" else { return Choice() }
+    for verb in Help.verbs {
+      let name = verb.name.split(separator: " ").map(String.init)
+      if words.starts(with: name) {
+        return Choice(verb: verb, rest: Array(words.dropFirst(name.count)))
+      }
+    }
+    if words.dropFirst().contains(where: { ["-h", "--help"].contains($0) }), isGroup(first) {
+      return Choice()
+    }
+    let isGroup = isGroup(first) && words.count > 1
+    return Choice(unknown: isGroup ? "\(first) \(words[1])" : first)
+  }
+
+  private static func isGroup(_ word: String) -> Bool {
+    Help.verbs.contains { $0.name.hasPrefix(word + " ") }
+  }
+
+  private static func hint(for unknown: String) -> String {
+    let names = Help.verbs.map { $0.name }
+    return Suggestion.sentence(for: unknown, among: names)
+      ?? "the verbs are \(names.joined(separator: ", "))"
+  }
+
+  /// Ends after a verb whose output is complete without a result line.
+  private static func finish(_ reporter: Reporter, _ status: ExitStatus) -> Never {
+    reporter.endPlainly(status)
+  }
 }

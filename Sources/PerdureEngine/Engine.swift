@@ -31,7 +31,6 @@ package final class Engine: Sendable {
   package let scheduler: Scheduler
   let contexts: ContextStore
   private let options: Options
-  private let isServable = Atomic(false)
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
     self.session = session
@@ -43,7 +42,9 @@ package final class Engine: Sendable {
   /// Opens an engine over an open storage, which it then owns; nothing runs yet.
   ///
   /// Tasks that ran when the last process died become pending again, and their restarts are
-  /// counted. If anything fails here the storage is closed.
+  /// counted. A store that holds work which this version cannot go on with is opened too, but stays
+  /// as it is: everything that would let tasks run throws `unsupportedFeature`. If anything fails
+  /// here the storage is closed.
   package static func open(_ storage: any Storage, _ options: Options) async throws -> Engine {
     do {
       let session = try await Session.open(
@@ -66,17 +67,32 @@ package final class Engine: Sendable {
         surroundings: surroundings
       )
       session.observe { contexts.observe($0) }
-      try await scheduler.recover()
-      return Engine(
+      let engine = Engine(
         session: session,
         scheduler: scheduler,
         contexts: contexts,
         options: options
       )
+      try await engine.takeOver()
+      return engine
     } catch {
       await storage.close()
       throw error
     }
+  }
+
+  /// Recovers unfinished work, or leaves all of it untouched if this version cannot go on with it.
+  private func takeOver() async throws {
+    do {
+      try await features.wholeStore()
+    } catch let error as PerdureError where error.code == .unsupportedFeature {
+      return scheduler.refuse(error)
+    }
+    try await scheduler.recover()
+  }
+
+  private var features: FeatureCheck {
+    FeatureCheck(session: session, kinds: Set(scheduler.definitions.keys))
   }
 
   // MARK: Conversations
@@ -128,8 +144,8 @@ package final class Engine: Sendable {
     requestId: JSONString? = nil
   ) async throws -> SubmissionID {
     try Self.check(content: content)
-    try await enable()
-    try await requireServable(id)
+    try scheduler.enable()
+    try await features.conversation(id)
     return try await session.commit(conversation: id) { tx in
       if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
         guard known.kind == .input else {
@@ -190,7 +206,7 @@ package final class Engine: Sendable {
   ///
   /// Cancelling the calling task ends the wait and nothing else.
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
-    try await enable()
+    try scheduler.enable()
     let store = session.store
     try await session.waits.wait(for: id) {
       guard let record = try await store.submission(id) else {
@@ -213,7 +229,7 @@ package final class Engine: Sendable {
 
   /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
   package func abort(_ id: ConversationID) async throws {
-    try await enable()
+    try scheduler.enable()
     try await session.commit(conversation: id) { tx in
       guard try await tx.conversation(id) != nil else {
         throw PerdureError(.notFound, "conversation \(id) does not exist")
@@ -230,78 +246,10 @@ package final class Engine: Sendable {
     }
   }
 
-  // MARK: Features
-
-  /// Throws `unsupportedFeature` if the store holds work that this version cannot go on with.
-  package func requireServable() async throws {
-    for task in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
-      if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
-      if scheduler.definitions[task.kind] == nil {
-        throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
-      }
-      if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
-      if case .generation? = Self.builtin(task), task.state.checkpoint?["phase"] == "poll" {
-        throw Self.lacks("deferred answers (task \(task.id))")
-      }
-      try await requireServable(task.conversationId)
-    }
-    let queued = try await session.store.scanSubmissions(
-      SubmissionQuery(status: .queued),
-      PageRequest(limit: 1)
-    )
-    if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
-  }
-
-  private enum Builtin { case generation, tool }
-
-  private static func builtin(_ task: TaskRecord) -> Builtin? {
-    switch task.kind {
-    case GenerationTask.name: .generation
-    case ToolTask.name: .tool
-    default: nil
-    }
-  }
-
-  private func requireServable(_ id: ConversationID) async throws {
-    guard let record = try await session.store.conversation(id) else {
-      throw PerdureError(.notFound, "conversation \(id) does not exist")
-    }
-    if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
-    if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
-    for definition in [DocumentDefinition.live, .usage, .provider] {
-      // Throws for a document of a newer version.
-      _ = try await session.snapshot(definition, id)
-    }
-    let agent = try await session.snapshot(.agent, id)
-    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
-    let inbox = try await session.snapshot(.inbox, id)
-    if inbox["items"]?.array?.isEmpty == false {
-      throw Self.lacks("queued inbox items (conversation \(id))")
-    }
-  }
-
-  private static func lacks(_ feature: String) -> PerdureError {
-    PerdureError(
-      .unsupportedFeature,
-      "the store holds \(feature), which this version cannot go on with",
-      hint: "go on with the program that wrote it, or a newer version of this one"
-    )
-  }
-
   // MARK: Life
 
-  /// Lets unfinished work go on.
-  package func resume() async throws { try await enable() }
-
-  /// Scheduling runs whatever is live, so all of it must be work that this version knows.
-  private func enable() async throws {
-    // The store has no other writer, so what it lacks now it lacks until it is closed.
-    if !isServable.load(ordering: .acquiring) {
-      try await requireServable()
-      isServable.store(true, ordering: .releasing)
-    }
-    try scheduler.enable()
-  }
+  /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
+  package func resume() async throws { try scheduler.enable() }
 
   /// Returns when nothing can go on any more and all of it is on disk.
   ///

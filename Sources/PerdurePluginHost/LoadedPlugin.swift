@@ -71,7 +71,7 @@ package final class LoadedPlugin: Sendable {
       core: core,
       code: code,
       tool: tool,
-      target: ImmortalName("tool:\(tool.name)"),
+      target: Immortals.name("tool:\(tool.name)"),
       grace: Int64(graceMs) * 1_000_000,
       permits: [own, whole].compactMap(\.self),
       isClosing: { closing.isSet }
@@ -128,7 +128,7 @@ package final class LoadedPlugin: Sendable {
     core.start(
       running,
       code,
-      target: ImmortalName(target),
+      target: Immortals.name(target),
       input: JSON.object(input).encoded,
       deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)),
       left: {}
@@ -169,6 +169,7 @@ package final class LoadedPlugin: Sendable {
       problems.append("plugin \(id) still runs code; it was muted and stays until the host ends")
     }
     tables.retire()
+    Immortals.retire()
     core.threads.stop()
     PrivateCopies.remove(copy)
     return problems

@@ -13,6 +13,8 @@ package struct PluginEnvironment: Sendable {
   package var hostVersion: String
   /// Throws if a JSON Schema uses what the engine's validator lacks.
   package var checkSchema: @Sendable (JSON) throws -> Void
+  /// How many closed plugins may stay mapped before no more are loaded.
+  package var retiredLimit = 256
   /// Gives bytes from chance; tests give seeded ones.
   package var random: @Sendable (Int) -> [UInt8]
 

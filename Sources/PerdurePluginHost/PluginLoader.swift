@@ -16,6 +16,13 @@ extension PluginFiles {
   ) async throws -> LoadedPlugin {
     let examined = try examine(path: path)
     let manifest = examined.description.manifest
+    guard Immortals.retired < environment.retiredLimit else {
+      throw refused(
+        path,
+        "cannot be loaded, because \(Immortals.retired) closed plugins are still mapped",
+        "restart the host"
+      )
+    }
     try checkServed(manifest, path)
     try checkSchemas(manifest, path, environment)
     _ = PrivateCopies.sweep(environment.copies)
@@ -31,6 +38,7 @@ extension PluginFiles {
       environment: environment,
       settings: settings ?? manifest.settings?.defaults ?? [:]
     )
+    Immortals.keep(core)
     do {
       let code = try await enter(copy.path, core, path)
       let plugin = LoadedPlugin(
@@ -116,6 +124,7 @@ extension PluginFiles {
     let result = await control(core) { () throws(PluginRefusal) in
       let library = try LoadedLibrary(path: copy)
       let tables = HostTables(core: core)
+      Immortals.keep(tables)
       return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)
     }
     return try unwrap(result, path, "cannot be loaded", "entry function")

@@ -17,13 +17,18 @@ struct CallTests {
   @Test func `the input is what the message layer says`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       let window = OutputWindowHint(
-        maxBytes: 1, maxLines: 2, minIntervalMs: 3, bytesPerSecond: 4)
+        maxBytes: 1,
+        maxLines: 2,
+        minIntervalMs: 3,
+        bytesPerSecond: 4
+      )
       let result = try await bench.call("echo", ["n": 1], recovered: true, window: window)
       let input = try JSON(parsing: #require(result.output?.first?["text"]?.text))
       #expect(
         input.object?.keys == [
           "ctx", "callId", "arguments", "replay", "recovered", "outputWindow",
-        ])
+        ]
+      )
       #expect(input["ctx"]?["conversation"] == 1)
       #expect(input["ctx"]?["task"] == 2)
       #expect(input["callId"] == "call-1")
@@ -45,7 +50,8 @@ struct CallTests {
       #expect(
         bench.reports.strikes == [
           "plugin test.adversary completed a call that was over; the answer was dropped"
-        ])
+        ]
+      )
     }
   }
 
@@ -120,7 +126,8 @@ struct CallTests {
     try await PluginBench.adversary { (bench) async throws in
       let error = await bench.failure("refuse")
       #expect(
-        error?.message == "plugin test.adversary refused the call of tool refuse (denied)")
+        error?.message == "plugin test.adversary refused the call of tool refuse (denied)"
+      )
       #expect(bench.reports.strikes.isEmpty)
     }
   }

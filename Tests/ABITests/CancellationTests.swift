@@ -36,7 +36,8 @@ struct CancellationTests {
       let error = await #expect(throws: PerdureError.self) { try await task.value }
       #expect(
         error?.message
-          == "plugin test.adversary did not answer tool never in time after it was cancelled")
+          == "plugin test.adversary did not answer tool never in time after it was cancelled"
+      )
       #expect(bench.plugin.strikes == 1)
     }
   }
@@ -93,7 +94,11 @@ struct CancellationTests {
     try await PluginBench.adversary(clock: clock) { (bench) async throws in
       let host = FakeHost(time: clock)
       let task = await bench.cancelled(
-        "open_request", ["keep": true], reason: .abort, host: host)
+        "open_request",
+        ["keep": true],
+        reason: .abort,
+        host: host
+      )
       while try await bench.text("open_request", ["count": true]) != "1" { await Task.yield() }
       await clock.waitForSleeper(of: .milliseconds(1_000))
       clock.advance(by: .seconds(2))

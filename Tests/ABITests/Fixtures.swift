@@ -12,11 +12,6 @@ enum Fixtures {
 
   private static let building = Mutex(())
 
-  /// What a command came to.
-  struct Failure: Error, CustomStringConvertible {
-    var description: String
-  }
-
   /// Gives the path of the plugin made of a C source of the fixtures.
   static func plugin(_ name: String, flags: [String] = []) throws -> String {
     try plugin(source: plugins.appending(path: "\(name).c"), flags: flags)
@@ -34,7 +29,10 @@ enum Fixtures {
     if !FileManager.default.fileExists(atPath: path.path) {
       try Data(manifest.utf8).write(to: path, options: .atomic)
     }
-    return try plugin("lifecycle", flags: ["-DMANIFEST=\"\(path.path)\"", "-DWRONG=\(wrong)"] + flags)
+    return try plugin(
+      "lifecycle",
+      flags: ["-DMANIFEST=\"\(path.path)\"", "-DWRONG=\(wrong)"] + flags
+    )
   }
 
   /// Gives the path of the plugin made of a C source.
@@ -43,8 +41,9 @@ enum Fixtures {
       ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1", "-g"]
       + ["-fvisibility=hidden", "-pthread", "-I", headers.path] + flags
     let inputs = [source] + headerFiles
-    return try make(name: source.deletingPathExtension().lastPathComponent, command, inputs) { path in
-      try run(command + ["-o", path, source.path])
+    return try make(name: source.deletingPathExtension().lastPathComponent, command, inputs) {
+      path in
+      try Command.run(command + ["-o", path, source.path])
     }
   }
 
@@ -59,8 +58,8 @@ enum Fixtures {
       "-Xlinker", "--version-script=\(folder.appending(path: "exports.map").path)",
     ]
     return try make(name: "swift", command, [source, manifest] + headerFiles) { path in
-      try run(command + ["-o", path, source.path])
-      try run(["objcopy", "--add-section", ".perdure.manifest=\(manifest.path)", path])
+      try Command.run(command + ["-o", path, source.path])
+      try Command.run(["objcopy", "--add-section", ".perdure.manifest=\(manifest.path)", path])
     }
   }
 
@@ -84,25 +83,6 @@ enum Fixtures {
       try FileManager.default.moveItem(atPath: path + ".new", toPath: path)
       return path
     }
-  }
-
-  /// Runs a command of the path; returns what it prints, throws if it fails.
-  @discardableResult static func run(_ command: [String]) throws -> String {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = command
-    let pipe = Pipe()
-    process.standardOutput = pipe
-    process.standardError = pipe
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
-    process.waitUntilExit()
-    let text = String(decoding: output, as: UTF8.self)
-    guard process.terminationStatus == 0 else {
-      throw Failure(description: "\(command.joined(separator: " ")): \(text)")
-    }
-    return text
   }
 
   /// Makes an empty folder of its own.

@@ -1,6 +1,6 @@
 import Foundation
-import PerdurePluginHost
 import PerdureModel
+import PerdurePluginHost
 import PerdureValue
 import Testing
 
@@ -31,10 +31,11 @@ struct HeaderTests {
     let command = isPlusPlus ? (compiler == "gcc" ? "g++" : "clang++") : compiler
     let layout = Fixtures.root.appending(path: "Sources/CPerdureABI/layout.c")
     for source in [layout, Self.example] {
-      try Fixtures.run(
+      try Command.run(
         [command, "-x", isPlusPlus ? "c++" : "c", "-std=\(standard)", "-Wall", "-Wextra"]
           + ["-Wpedantic", "-Werror", "-fPIC", "-c", "-o", "/dev/null"]
-          + ["-I", Fixtures.headers.path, source.path])
+          + ["-I", Fixtures.headers.path, source.path]
+      )
     }
   }
 
@@ -50,9 +51,9 @@ struct HeaderTests {
     }
     let folder = try Fixtures.folder()
     try Data((probe + "return 0;\n}\n").utf8).write(to: URL(filePath: folder + "/probe.c"))
-    try Fixtures.run(
+    try Command.run(
       ["cc", "-I", Fixtures.headers.path, "-o", folder + "/probe", folder + "/probe.c"])
-    let output = try Fixtures.run([folder + "/probe"])
+    let output = try Command.run([folder + "/probe"])
     #expect(output == Self.layout + "\n")
   }
 
@@ -78,7 +79,7 @@ struct HeaderTests {
     let command = try #require(readme.split(separator: "\n").first { $0.hasPrefix("cc ") })
     let target = try Fixtures.folder()
     let line = command.replacing("-o wordcount.so", with: "-o \(target)/wordcount.so")
-    try Fixtures.run(["sh", "-c", "cd \(folder.path) && \(line)"])
+    try Command.run(["sh", "-c", "cd \(folder.path) && \(line)"])
     let description = try PluginFiles.inspect(path: target + "/wordcount.so")
     #expect(description.manifest.tools.map(\.name) == ["wordcount"])
     #expect(description.warnings == [])
@@ -94,10 +95,11 @@ struct HeaderTests {
   @Test func `the layer for C reads arguments without trusting them`() throws {
     let source = Fixtures.plugins.appending(path: "easy_probe.c")
     let folder = try Fixtures.folder()
-    try Fixtures.run(
+    try Command.run(
       ["cc", "-std=c99", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-        + ["-I", Fixtures.headers.path, "-o", folder + "/probe", source.path])
-    #expect(try Fixtures.run([folder + "/probe"]) == "ok\n")
+        + ["-I", Fixtures.headers.path, "-o", folder + "/probe", source.path]
+    )
+    #expect(try Command.run([folder + "/probe"]) == "ok\n")
   }
 
   @Test(arguments: [

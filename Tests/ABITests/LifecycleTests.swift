@@ -24,13 +24,14 @@ struct LifecycleTests {
 
   @Test func `copies of processes that are gone are swept`() async throws {
     let folder = try Fixtures.folder()
-    let dead = try deadProcess()
+    let dead = try Command.deadProcess()
     for name in ["a-0123-\(dead)-1.so", "a-0123-\(dead)-2.so.tmp", "a-0123-1-1.so", "notes.txt"] {
       try Data("x".utf8).write(to: URL(filePath: "\(folder)/\(name)"))
     }
     let plugin = try await PluginFiles.load(
       path: Fixtures.plugin("adversary"),
-      environment: PluginBench.environment(Reports(), copies: folder))
+      environment: PluginBench.environment(Reports(), copies: folder)
+    )
     _ = await plugin.close()
     #expect(try names(folder).sorted() == ["a-0123-1-1.so", "notes.txt"])
   }
@@ -41,7 +42,8 @@ struct LifecycleTests {
     let error = await #expect(throws: PerdureError.self) {
       try await PluginFiles.load(
         path: Fixtures.plugin("adversary"),
-        environment: PluginBench.environment(Reports(), copies: folder))
+        environment: PluginBench.environment(Reports(), copies: folder)
+      )
     }
     #expect(error?.code == .pluginRefused)
   }
@@ -66,6 +68,20 @@ struct LifecycleTests {
     _ = await bench.plugin.close()
     let line = try pipe.fileHandleForReading.readToEnd() ?? Data()
     #expect(String(decoding: line, as: UTF8.self) == "-4 -4 -4 -4 -4 -4\n")
+  }
+
+  @Test func `a host full of closed plugins loads no more`() async throws {
+    let first = try await PluginBench.load(Fixtures.plugin("adversary"))
+    _ = await first.plugin.close()
+    var environment = PluginBench.environment(Reports(), copies: try Fixtures.folder())
+    environment.retiredLimit = 1
+    let error = await #expect(throws: PerdureError.self) {
+      try await PluginFiles.load(
+        path: Fixtures.plugin("adversary"),
+        environment: environment
+      )
+    }
+    #expect(error?.hint == "restart the host")
   }
 
   @Test func `a call after the close is refused`() async throws {
@@ -113,16 +129,9 @@ struct LifecycleTests {
       await problems == [
         "plugin test.plain left calls unanswered",
         "plugin test.plain still runs code; it was muted and stays until the host ends",
-      ])
+      ]
+    )
     await #expect(throws: PerdureError.self) { try await call.value }
-  }
-
-  private func deadProcess() throws -> Int32 {
-    let process = Process()
-    process.executableURL = URL(filePath: "/bin/true")
-    try process.run()
-    process.waitUntilExit()
-    return process.processIdentifier
   }
 
   @Test func `what is not served yet is a warning`() async throws {
@@ -130,11 +139,13 @@ struct LifecycleTests {
       RefusalTests.plain.dropLast()
       + #","sections":[{"key":"s","text":"x"}],"hooks":[{"point":"afterTool","role":"observer"}],"#
       + #""documents":[{"kind":"a.b","version":1,"scope":"session","base":"always"}]}"#
-    try await PluginBench.with(Fixtures.lifecycle(manifest: String(manifest))) { (bench) async throws in
+    try await PluginBench.with(Fixtures.lifecycle(manifest: String(manifest))) {
+      (bench) async throws in
       #expect(
         bench.plugin.warnings == [
           "this version does not serve its sections, hooks, documents yet"
-        ])
+        ]
+      )
     }
   }
 

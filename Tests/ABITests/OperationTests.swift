@@ -18,7 +18,10 @@ struct OperationTests {
     host: FakeHost? = nil
   ) async throws -> JSON {
     let result = try await bench.call(
-      "op", ["op": .string(operation), "input": input, "outside": .bool(outside)], host: host)
+      "op",
+      ["op": .string(operation), "input": input, "outside": .bool(outside)],
+      host: host
+    )
     return result.structuredOutput ?? .null
   }
 
@@ -144,7 +147,11 @@ struct OperationTests {
     try await PluginBench.adversary { (bench) async throws in
       let host = FakeHost()
       _ = try await ask(
-        bench, "log", ["level": "warn", "message": "low", "fields": ["n": 1]], host: host)
+        bench,
+        "log",
+        ["level": "warn", "message": "low", "fields": ["n": 1]],
+        host: host
+      )
       _ = try await ask(bench, "report", ["message": "inside"], host: host)
       _ = try await ask(bench, "report", ["message": "outside"], outside: true)
       #expect(bench.reports.messages("plugin_log") == ["[warn] low {\"n\":1}"])

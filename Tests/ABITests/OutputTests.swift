@@ -18,7 +18,8 @@ struct OutputTests {
       #expect(state.details == [["step": 1]])
       #expect(state.diagnostics == [ToolDiagnostic(.warn, "careful", code: "c")])
       #expect(
-        state.skipped == [SkippedOutput(bytes: 10, newlines: 2, endsWithNewline: true)])
+        state.skipped == [SkippedOutput(bytes: 10, newlines: 2, endsWithNewline: true)]
+      )
     }
   }
 

@@ -145,8 +145,10 @@ struct PluginBench: Sendable {
     let reports = Reports()
     let copies = try Fixtures.folder()
     let plugin = try await PluginFiles.load(
-      path: path, settings: settings,
-      environment: environment(reports, clock: clock, copies: copies))
+      path: path,
+      settings: settings,
+      environment: environment(reports, clock: clock, copies: copies)
+    )
     return PluginBench(plugin: plugin, reports: reports, clock: clock, copies: copies)
   }
 
@@ -155,14 +157,21 @@ struct PluginBench: Sendable {
     clock: any HostClock = SystemClock(),
     copies: String
   ) -> PluginEnvironment {
-    PluginEnvironment(
-      clock: clock, copies: copies, hostVersion: "1.0.0", report: { reports.add($0) },
+    var environment = PluginEnvironment(
+      clock: clock,
+      copies: copies,
+      hostVersion: "1.0.0",
+      report: { reports.add($0) },
       checkSchema: { schema in
         if schema["unevaluatedItems"] != nil {
           throw PerdureError(.invalidInput, "the keyword unevaluatedItems is not supported")
         }
       },
-      random: { count in (0..<count).map { UInt8(truncatingIfNeeded: $0) } })
+      random: { count in (0..<count).map { UInt8(truncatingIfNeeded: $0) } }
+    )
+    // One process runs all tests.
+    environment.retiredLimit = .max
+    return environment
   }
 
   /// The adversary, which most tests load.
@@ -184,9 +193,17 @@ struct PluginBench: Sendable {
     let tool = try #require(plugin.extensionValue.tools.first { $0.name == name })
     return try await tool.execute(
       ToolCall(
-        callId: "call-1", conversationId: #require(ConversationID(1)), taskId: #require(TaskID(2)),
-        arguments: arguments, replay: tool.replay, recovered: recovered, outputWindow: window,
-        deadline: clock.monotonic() + 1_000_000_000, host: host ?? FakeHost(time: clock)))
+        callId: "call-1",
+        conversationId: #require(ConversationID(1)),
+        taskId: #require(TaskID(2)),
+        arguments: arguments,
+        replay: tool.replay,
+        recovered: recovered,
+        outputWindow: window,
+        deadline: clock.monotonic() + 1_000_000_000,
+        host: host ?? FakeHost(time: clock)
+      )
+    )
   }
 
   /// Calls a tool and gives its text.

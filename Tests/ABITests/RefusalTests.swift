@@ -88,8 +88,10 @@ struct RefusalTests {
   @Test func `a file without a manifest is refused`() throws {
     let path = try Fixtures.lifecycle(manifest: Self.plain, wrong: 10)
     expect(
-      refusal(path), path,
-      "has no manifest, neither in a section .perdure.manifest nor beside it")
+      refusal(path),
+      path,
+      "has no manifest, neither in a section .perdure.manifest nor beside it"
+    )
   }
 
   @Test func `ABI major 2 is refused before any code runs`() throws {
@@ -100,8 +102,10 @@ struct RefusalTests {
   @Test func `a newer minor is refused`() throws {
     let path = try Fixtures.lifecycle(manifest: Self.plain, flags: ["-DMINOR=7"])
     expect(
-      refusal(path), path,
-      "asks for ABI 1.7 with message level 1 and this host has 1.0 with level 1")
+      refusal(path),
+      path,
+      "asks for ABI 1.7 with message level 1 and this host has 1.0 with level 1"
+    )
   }
 
   @Test(arguments: [
@@ -205,7 +209,10 @@ struct RefusalTests {
     let sidecar = String(path.dropLast(3)) + ".perdure.json"
     try Data("{}".utf8).write(to: URL(filePath: sidecar))
     expect(
-      refusal(path), path, "has a manifest inside and another one in \(sidecar)")
+      refusal(path),
+      path,
+      "has a manifest inside and another one in \(sidecar)"
+    )
   }
 
   @Test func `an executable stack is refused`() throws {
@@ -215,7 +222,9 @@ struct RefusalTests {
 
   @Test func `a run path and further exports are warnings`() throws {
     let path = try Fixtures.lifecycle(
-      manifest: Self.plain, flags: ["-Wl,-rpath,/opt/lib", "-fvisibility=default"])
+      manifest: Self.plain,
+      flags: ["-Wl,-rpath,/opt/lib", "-fvisibility=default"]
+    )
     let warnings = try PluginFiles.inspect(path: path).warnings
     #expect(warnings == ["it searches libraries in /opt/lib; link it without a run path"])
   }
@@ -239,7 +248,8 @@ struct RefusalTests {
 
   @Test func `no damage to a file makes its inspection trap`() throws {
     let bytes = Array(
-      try Data(contentsOf: URL(filePath: Fixtures.lifecycle(manifest: Self.plain))))
+      try Data(contentsOf: URL(filePath: Fixtures.lifecycle(manifest: Self.plain)))
+    )
     let seed = UInt64.random(in: 1...UInt64.max)
     var generator = SplitMix(seed: seed)
     let path = try Fixtures.folder() + "/damaged.so"

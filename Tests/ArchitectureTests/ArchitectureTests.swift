@@ -92,8 +92,9 @@ private let unsafeFolders = [
 
   @Test(arguments: try SourceTree.files.get())
   func `there is one platform`(file: SourceTree.File) {
+    // Processors may differ: a plugin must be built for the one it runs on.
     let found = file.code.filter {
-      $0.contains("#") && $0.contains(/#(?:if|elseif)\b.*\b(?:os|canImport|arch)\(/)
+      $0.contains("#") && $0.contains(/#(?:if|elseif)\b.*\b(?:os|canImport)\(/)
     }
     #expect(found == [])
   }

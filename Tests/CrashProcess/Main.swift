@@ -19,7 +19,12 @@ struct Main {
   static func main() async {
     let arguments = CommandLine.arguments
     if arguments.count == 5, arguments[1] == "sweep" {
-      Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
+      do {
+        try Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
+      } catch {
+        print("CrashProcess: \(error)")
+        exit(1)
+      }
       return
     }
     guard arguments.count == 7, let walk = WalkThrough(rawValue: arguments[3]),

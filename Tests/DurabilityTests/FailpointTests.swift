@@ -1,5 +1,6 @@
 import Foundation
 import PerdureValue
+import TestPrograms
 import Testing
 
 @Suite struct FailpointTests {
@@ -14,11 +15,12 @@ import Testing
   ) throws {
     let folder = try TestPaths.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
-    let (status, output) = try runProgram(
-      TestPaths.product("CrashProcess"),
-      ["sweep", folder.path, walk, replay]
+    let end = try Program.run(
+      [TestPaths.product("CrashProcess"), "sweep", folder.path, walk, replay],
+      output: folder.appending(path: "sweep.out").path
     )
-    #expect(status == 0)
+    let output = end.output
+    #expect(end.status == 0)
     let lines = try output.split(separator: "\n").map { try JSON(parsing: String($0)) }
     let expected = try #require(lines.first?["context"], "\(output.prefix(2_000))")
     #expect(lines.count > 10, "only \(lines.count) storage calls were reached")

@@ -40,7 +40,11 @@ struct SchemaTests {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)
     await #expect(throws: PerdureError.self) {
-      try await storage.inspect { try $0.execute(sql) }
+      try await storage.inspect { connection in
+        // As other programs open the file.
+        try connection.execute("PRAGMA ignore_check_constraints = OFF")
+        try connection.execute(sql)
+      }
     }
     await storage.close()
   }

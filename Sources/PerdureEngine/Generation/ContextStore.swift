@@ -1,5 +1,13 @@
 import PerdureModel
+import PerdureValue
 import Synchronization
+
+/// What a request to a model is made of.
+struct RequestContext: Sendable {
+  var messages: [JSON]
+  /// The names of the tools that the messages offer.
+  var offeredTools: Set<JSONString>
+}
 
 /// The derived contexts of the conversations that have run lately.
 ///
@@ -71,6 +79,26 @@ final class ContextStore: Sendable {
     }
     if let view { return view }
     return ContextView(of: try await scan(conversation, upTo: cutoff))
+  }
+
+  /// Returns what a request is made of: the context up to `cutoff`, without its entries.
+  ///
+  /// Whoever holds the messages while an entry is added makes that entry cost a copy of them all.
+  func request(
+    of conversation: ConversationID,
+    upTo cutoff: EntryID
+  ) async throws -> RequestContext {
+    let current = try await read(conversation) { cache -> RequestContext? in
+      guard cache.tail == cutoff else { return nil }
+      return RequestContext(
+        messages: cache.messages(),
+        offeredTools: Set(cache.prompt.toolNames)
+      )
+    }
+    if let current { return current }
+    let messages = try await view(of: conversation, upTo: cutoff).messages
+    let offered = PromptState(replaying: messages).toolNames
+    return RequestContext(messages: messages, offeredTools: Set(offered))
   }
 
   private func use<Result: Sendable>(

@@ -46,12 +46,16 @@ package enum PromptPlan {
     to wanted: [JSON]
   ) -> (removed: [JSON], added: [JSON]) {
     func names(_ tools: [JSON]) -> [JSON] { tools.compactMap { $0["name"] } }
-    let wantedTexts = Set(wanted.map(\.encoded))
-    let kept = offered.filter { wantedTexts.contains($0.encoded) }
-    let keptTexts = Set(kept.map(\.encoded))
-    let added = wanted.filter { !keptTexts.contains($0.encoded) }
-    guard names(kept + added) == names(wanted) else { return (names(offered), wanted) }
-    return (names(offered.filter { !keptTexts.contains($0.encoded) }), added)
+    let offeredTexts = offered.map(\.encoded)
+    let wantedTexts = wanted.map(\.encoded)
+    // So it is before nearly every request.
+    if offeredTexts == wantedTexts { return ([], []) }
+    let known = Set(offeredTexts)
+    let kept = Set(wantedTexts).intersection(known)
+    let remaining = zip(offered, offeredTexts).filter { kept.contains($0.1) }.map { $0.0 }
+    let added = zip(wanted, wantedTexts).filter { !known.contains($0.1) }.map { $0.0 }
+    guard names(remaining + added) == names(wanted) else { return (names(offered), wanted) }
+    return (names(zip(offered, offeredTexts).filter { !kept.contains($0.1) }.map { $0.0 }), added)
   }
 
   /// What the model is told of a tool, and nothing else.

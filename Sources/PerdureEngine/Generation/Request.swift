@@ -26,7 +26,7 @@ struct Request {
     guard let cutoff = EntryID(checkpoint?["cutoff"]) else {
       throw PerdureError(.storeCorrupt, "task \(record.id) has no cutoff")
     }
-    let context = try await runtime.context(upTo: cutoff)
+    var context = try await runtime.context(upTo: cutoff)
     let level = checkpoint?["thinkingLevel"]?.text ?? "off"
     let session = try await runtime.value(.provider)["sessionId"]?.text
     let request = ModelRequest(
@@ -37,11 +37,12 @@ struct Request {
       reasoning: level == "off" ? nil : level,
       streamOptions: checkpoint?["streamOptions"]?.object ?? [:]
     )
+    context.messages = []
     // The intent is on disk before anything leaves the process.
     try await runtime.barrier()
-    let answer = await receive(request)
+    let answer = await receive(consume request)
     try runtime.checkSignal()
-    try await classify(answer, context)
+    try await classify(answer, offered: context.offeredTools)
   }
 
   /// Says in the store that a request is made; what an earlier one left becomes an entry.
@@ -60,7 +61,7 @@ struct Request {
   }
 
   /// Reads the answer to its end, committing what has arrived now and then.
-  private func receive(_ request: ModelRequest) async -> AnswerBuilder {
+  private func receive(_ request: consuming ModelRequest) async -> AnswerBuilder {
     let answer = Mutex(AnswerBuilder(model: request.model, timestamp: runtime.now))
     let shared = SharedAnswer(answer: answer)
     let interval = runtime.settings.partialIntervalMs
@@ -73,14 +74,14 @@ struct Request {
     while shared.answer.withLock({ $0.end == nil }) {
       let events = await stream.next()
       let isBroken = events.isEmpty
-      let hasContent = shared.answer.withLock { answer in
+      let isPartial = shared.answer.withLock { answer in
         for event in events { answer.apply(event) }
         if isBroken, answer.end == nil {
           answer.apply(.failed(ProviderFailure(.retry, "the answer ended without an end")))
         }
-        return answer.hasContent
+        return answer.hasContent && answer.end == nil
       }
-      if hasContent { throttle.changed() }
+      if isPartial { throttle.changed() }
     }
     stream.cancel()
     await throttle.stop()
@@ -108,10 +109,10 @@ struct Request {
 
   // MARK: Consequences
 
-  private func classify(_ answer: AnswerBuilder, _ context: ContextView) async throws {
+  private func classify(_ answer: AnswerBuilder, offered: Set<JSONString>) async throws {
     switch answer.end {
     case .finished(.toolUse) where !answer.calls.isEmpty:
-      try await ToolRound.start(runtime, answer.message(.toolUse), context)
+      try await ToolRound.start(runtime, answer.message(.toolUse), offered: offered)
     case .finished(let reason) where reason == .stop || reason == .length || reason == .toolUse:
       try await complete(answer.message(reason))
     case .finished(let reason):

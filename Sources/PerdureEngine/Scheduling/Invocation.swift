@@ -34,9 +34,9 @@ final class Invocation: Sendable {
   }
 
   /// Ends it before it began, because the commit that reserved it came to nothing.
-  func abandon() {
+  func abandon() async {
     signal.end()
-    scheduler.invocationEnded(record.id)
+    await scheduler.invocationEnded(record.id)
   }
 
   /// Returns when the code has ended.
@@ -56,7 +56,7 @@ final class Invocation: Sendable {
       scheduler.commitFailed(error)
     }
     signal.end()
-    scheduler.invocationEnded(record.id)
+    await scheduler.invocationEnded(record.id)
   }
 
   private func runPhases(_ runtime: TaskRuntime) async throws {

@@ -10,7 +10,8 @@ package final class Scheduler: Sendable {
   struct State {
     var isEnabled = false
     var isClosing = false
-    var failure: PerdureError?
+    /// Why no task of this store may run here: a lacking feature, or a failed session.
+    var refusal: PerdureError?
     var isPassing = false
     var isReconsidering = false
     /// Live tasks that may be able to go on.
@@ -47,6 +48,7 @@ package final class Scheduler: Sendable {
   /// One commit; nothing runs before `enable`.
   func recover() async throws {
     session.observe { [weak self] publication in self?.observe(publication) }
+    session.followTasks { [weak self] in await self?.passHere() }
     session.onEnd { [weak self] error in if let error { self?.sessionFailed(error) } }
     for record in session.liveTasks.values { adopt(record) }
     try await session.stage { tx in
@@ -60,10 +62,13 @@ package final class Scheduler: Sendable {
     }
   }
 
+  /// Makes every attempt to let tasks run fail with `error`.
+  func refuse(_ error: PerdureError) { state.withLock { $0.refusal = error } }
+
   /// Lets tasks run; idempotent.
   package func enable() throws {
     try state.withLock { state in
-      if let failure = state.failure { throw failure }
+      if let refusal = state.refusal { throw refusal }
       if state.isClosing { throw PerdureError(.closed, "the host is closed") }
       state.isEnabled = true
     }
@@ -74,12 +79,7 @@ package final class Scheduler: Sendable {
   // MARK: Following commits
 
   private func observe(_ publication: Publication) {
-    var mayGoOn = false
-    for case .task(let record) in publication.changes {
-      adopt(record)
-      mayGoOn = true
-    }
-    if mayGoOn { schedulePass() }
+    for case .task(let record) in publication.changes { adopt(record) }
   }
 
   /// Brings what is derived from a task up to date with its staged record.
@@ -131,7 +131,24 @@ package final class Scheduler: Sendable {
 
   /// Starts a pass over the candidates, unless one is under way that will see them.
   func schedulePass() {
-    let mustStart = state.withLock { state in
+    if beginPass() {
+      Task.detached { [self] in await passUntilDone() }
+    } else {
+      resolveQuiet()
+    }
+  }
+
+  /// Passes over the candidates as a part of the calling task, unless a pass is under way that will
+  /// see them.
+  ///
+  /// Whoever commits also decides what runs next: a task of its own would have to wait for the line
+  /// and to be woken, which costs more than the pass.
+  func passHere() async {
+    if beginPass() { await passUntilDone() } else { resolveQuiet() }
+  }
+
+  private func beginPass() -> Bool {
+    state.withLock { state in
       guard state.isEnabled, !state.isClosing, !state.candidates.isEmpty else { return false }
       if state.isPassing {
         state.isReconsidering = true
@@ -139,11 +156,6 @@ package final class Scheduler: Sendable {
       }
       state.isPassing = true
       return true
-    }
-    if mustStart {
-      Task.detached { [self] in await passUntilDone() }
-    } else {
-      resolveQuiet()
     }
   }
 
@@ -179,7 +191,7 @@ package final class Scheduler: Sendable {
       }
     } catch {
       // None of them starts; whoever joins them must not wait.
-      for invocation in starts.withLock({ $0 }) { invocation.abandon() }
+      for invocation in starts.withLock({ $0 }) { await invocation.abandon() }
       throw error
     }
     for invocation in starts.withLock({ $0 }) { invocation.start() }
@@ -347,11 +359,11 @@ package final class Scheduler: Sendable {
     try await tx.replace(next)
   }
 
-  func invocationEnded(_ id: TaskID) {
+  func invocationEnded(_ id: TaskID) async {
     state.withLock { state in
       state.invocations[id] = nil
       if session.liveTask(id) != nil { state.candidates.insert(id) }
     }
-    schedulePass()
+    await passHere()
   }
 }

@@ -107,9 +107,9 @@ package struct TaskRuntime: Sendable {
     return Agent(stored ?? [:], registry: surroundings.registry.snapshot)
   }
 
-  /// Returns the context of this task's conversation up to `cutoff`.
-  func context(upTo cutoff: EntryID? = nil) async throws -> ContextView {
-    try await surroundings.contexts.view(of: conversationId, upTo: cutoff)
+  /// Returns the context of this task's conversation up to `cutoff`, for a request.
+  func context(upTo cutoff: EntryID) async throws -> RequestContext {
+    try await surroundings.contexts.request(of: conversationId, upTo: cutoff)
   }
 
   /// Returns the entry as staged, or `nil`.

@@ -9,7 +9,20 @@ package final class CommitLine: Sendable {
   // Tasks started while the line is held inherit the marker, so the marker itself says whether
   // its holder still holds the line.
   private final class Holder: Sendable {
+    let line: ObjectIdentifier
+    /// The holder of another line around this one.
+    let outer: Holder?
     let isActive = Atomic(true)
+
+    init(line: ObjectIdentifier, outer: Holder?) {
+      self.line = line
+      self.outer = outer
+    }
+
+    func holds(_ line: ObjectIdentifier) -> Bool {
+      if self.line == line, isActive.load(ordering: .acquiring) { return true }
+      return outer?.holds(line) ?? false
+    }
   }
 
   private struct State {
@@ -18,7 +31,7 @@ package final class CommitLine: Sendable {
     var firstWaiting = 0
   }
 
-  @TaskLocal private static var holders: [ObjectIdentifier: Holder] = [:]
+  @TaskLocal private static var innermost: Holder?
 
   private let state = Mutex(State())
 
@@ -32,23 +45,19 @@ package final class CommitLine: Sendable {
   /// Throws `nestedCommit` if the calling task holds the line already: waiting would never end.
   package func hold<Result>(_ body: () async throws -> Result) async throws -> Result {
     try requireOutside()
-    await acquire()
-    let holder = Holder()
+    let outer = Self.innermost
+    if !take() { await waitInLine() }
+    let holder = Holder(line: ObjectIdentifier(self), outer: outer)
     defer {
       holder.isActive.store(false, ordering: .releasing)
       release()
     }
-    // Other lines that the task holds stay marked, so that coming back to them is found as well.
-    var holders = Self.holders
-    holders[ObjectIdentifier(self)] = holder
-    return try await Self.$holders.withValue(holders) { try await body() }
+    return try await Self.$innermost.withValue(holder) { try await body() }
   }
 
   /// Throws `nestedCommit` if the calling task holds the line.
   package func requireOutside() throws {
-    if let holder = Self.holders[ObjectIdentifier(self)],
-      holder.isActive.load(ordering: .acquiring)
-    {
+    if let innermost = Self.innermost, innermost.holds(ObjectIdentifier(self)) {
       throw PerdureError(
         .nestedCommit,
         "a commit was begun inside another commit of the same session",
@@ -57,7 +66,15 @@ package final class CommitLine: Sendable {
     }
   }
 
-  private func acquire() async {
+  /// Takes the line if it is free.
+  private func take() -> Bool {
+    state.withLock { state in
+      defer { state.isHeld = true }
+      return !state.isHeld
+    }
+  }
+
+  private func waitInLine() async {
     await withCheckedContinuation { continuation in
       let mayGo = state.withLock { state in
         if state.isHeld {

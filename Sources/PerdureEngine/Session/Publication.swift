@@ -18,6 +18,14 @@ package struct Publication: Sendable {
   package var changes: [Change]
   /// When it was staged, in milliseconds since 1970.
   package var at: Int64
+
+  /// Whether a task was created or replaced.
+  var changesTasks: Bool {
+    changes.contains { change in
+      if case .task = change { return true }
+      return false
+    }
+  }
 }
 
 /// Holds publications back until their commits are on disk, and hands them to those outside.

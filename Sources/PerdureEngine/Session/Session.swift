@@ -12,6 +12,7 @@ package final class Session: Sendable {
     /// The documents that each unflushed commit changed.
     var changedDocuments: [(sequence: Int64, addresses: [DocumentAddress])] = []
     var insideObservers: [InsideObserver] = []
+    var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
     var isClosing = false
     var failure: PerdureError?
@@ -86,6 +87,11 @@ package final class Session: Sendable {
     state.withLock { $0.insideObservers.append(observer) }
   }
 
+  /// Runs `follower` after each commit that changed tasks, as a part of the task that committed.
+  func followTasks(_ follower: @escaping @Sendable () async -> Void) {
+    state.withLock { $0.taskFollower = follower }
+  }
+
   /// Runs `body` at the end of the session: with `nil` when it is closed, with the error when it
   /// failed.
   package func onEnd(_ body: @escaping @Sendable (PerdureError?) -> Void) {
@@ -117,7 +123,7 @@ package final class Session: Sendable {
     _ body: (Transaction) async throws -> Result
   ) async throws -> (result: Result, publication: Publication?) {
     try admit()
-    return try await line.hold {
+    let staged: (result: Result, publication: Publication?) = try await line.hold {
       if let failure = state.withLock({ $0.failure }) { throw failure }
       let transaction = Transaction(
         session: self,
@@ -128,6 +134,10 @@ package final class Session: Sendable {
       let result = try await body(transaction)
       return (result, try await adopt(transaction))
     }
+    if let publication = staged.publication, publication.changesTasks {
+      await state.withLock { $0.taskFollower }?()
+    }
+    return staged
   }
 
   /// Runs `body` as `stage` does and returns when the commit is on disk.

@@ -29,9 +29,20 @@ extension StagedStore: StorageReads {
   }
 
   package func conversation(_ id: ConversationID) async throws -> ConversationRecord? {
-    if let staged = try overlay({ $0.conversations[id]?.record }) { return staged }
-    return try await read { try await storage.conversation(id) }
+    let known = try state.withLock { state in
+      try Self.check(state)
+      return state.overlay.conversations[id]?.record ?? state.conversations[id]
+    }
+    if let known { return known }
+    guard let found = try await read({ try await storage.conversation(id) }) else { return nil }
+    state.withLock { state in
+      if state.conversations.count >= Self.knownConversations { state.conversations = [:] }
+      state.conversations[id] = found
+    }
+    return found
   }
+
+  private static let knownConversations = 4_096
 
   package func scanConversations(
     _ query: ConversationQuery,

@@ -30,6 +30,8 @@ package final class StagedStore: Sendable {
     var pending: [Batch] = []
     var pendingBytes = 0
     var overlay = Overlay()
+    /// Conversations that have been read or written here; their records never change.
+    var conversations: [ConversationID: ConversationRecord] = [:]
     var isFlushing = false
     var waiters: [(sequence: Int64, continuation: CheckedContinuation<Void, any Error>)] = []
     var failure: PerdureError?

@@ -28,9 +28,8 @@ enum ToolRound {
   static func start(
     _ runtime: TaskRuntime,
     _ message: JSON,
-    _ context: ContextView
+    offered: Set<JSONString>
   ) async throws {
-    let offered = Set(PromptState(replaying: context.messages).toolNames)
     let agent = try await runtime.agent()
     let calls = calls(ofMessage: message).map { (call: $0, isOffered: offered.contains($0.name)) }
     let isSequential =

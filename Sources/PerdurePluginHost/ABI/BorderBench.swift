@@ -12,7 +12,7 @@ package struct BorderBench: Sendable {
   package init(plugin: LoadedPlugin, tool: String) {
     core = plugin.core
     code = plugin.code
-    target = ImmortalName("tool:\(tool)")
+    target = Immortals.name("tool:\(tool)")
   }
 
   /// Makes `rounds` calls with `input` on this thread; returns the bytes that came back in all.

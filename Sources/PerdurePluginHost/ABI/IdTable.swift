@@ -35,9 +35,10 @@ import Synchronization
     self.kind = kind << 31
     unsafe slots = .allocate(capacity: Int(capacity))
     unsafe head = .allocate(capacity: 1)
+    // Generations from chance: an id of one plugin means nothing to another.
+    let chance = UInt32.random(in: .min ... .max)
     for index in 0..<capacity {
-      // A generation from chance: an id of one plugin means nothing to another.
-      let generation = UInt64(UInt32.random(in: 1...UInt32.max)) << 32
+      let generation = UInt64(chance &+ index &* 0x9E37_79B9) << 32
       let next = index + 1 < capacity ? index + 2 : 0
       unsafe (slots + Int(index)).initialize(
         to: IdSlot(state: Atomic(generation), next: Atomic(next), record: nil)

@@ -35,12 +35,12 @@ import Glibc
   private let plugin: pdr_plugin
   private let name: ImmortalName
 
-  private static let entryName = ImmortalName("entry")
-  private static let activateName = ImmortalName("activate")
-  private static let deactivateName = ImmortalName("deactivate")
-  private static let destroyName = ImmortalName("destroy")
-  static let doneName = ImmortalName("done")
-  static let cancelName = ImmortalName("on_cancel")
+  private static let entryName = Immortals.name("entry")
+  private static let activateName = Immortals.name("activate")
+  private static let deactivateName = Immortals.name("deactivate")
+  private static let destroyName = Immortals.name("destroy")
+  static let doneName = Immortals.name("done")
+  static let cancelName = Immortals.name("on_cancel")
 
   /// Whether the plugin has something to stop.
   var hasDeactivate: Bool { unsafe plugin.deactivate != nil }

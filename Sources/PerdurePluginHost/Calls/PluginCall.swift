@@ -138,16 +138,14 @@ final class PluginCall: Sendable {
 
   @discardableResult
   private func deliver<Result>(_ change: (inout State) -> Result) -> Result {
-    let (result, reader, news) = state.withLock { state in
+    var reader: CheckedContinuation<News, Never>?
+    let result = state.withLock { state in
       let result = change(&state)
-      guard let reader = state.reader else {
-        state.hasNews = true
-        return (result, nil as CheckedContinuation<News, Never>?, News())
-      }
-      state.reader = nil
-      return (result, reader, Self.take(&state))
+      state.hasNews = true
+      if state.reader != nil { swap(&reader, &state.reader) }
+      return result
     }
-    reader?.resume(returning: news)
+    if let reader { reader.resume(returning: state.withLock { Self.take(&$0) }) }
     return result
   }
 

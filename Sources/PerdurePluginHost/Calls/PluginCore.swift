@@ -2,16 +2,6 @@ internal import PerdureModel
 import PerdureValue
 import Synchronization
 
-/// How a plugin said that a call failed.
-struct CallFailure: Sendable {
-  var status: Int32
-  var flags: UInt32 = 0
-  var message: String?
-  var detail: String?
-
-  static let userVisible: UInt32 = 8
-}
-
 /// What a loaded plugin's calls, requests and callbacks have in common.
 final class PluginCore: Sendable {
   static let openCalls: UInt32 = 1_024
@@ -47,7 +37,7 @@ final class PluginCore: Sendable {
     permissions = manifest.permissions.json
     // Every call may sit in the plugin's code, beside one control call and the callbacks.
     threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
-    name = ImmortalName(manifest.id)
+    name = Immortals.name(manifest.id)
   }
 
   // MARK: Calls
@@ -147,125 +137,10 @@ final class PluginCore: Sendable {
     )
   }
 
-  private func settle(_ call: PluginCall, _ outcome: CallOutcome) {
+  func settle(_ call: PluginCall, _ outcome: CallOutcome) {
     forget(call)
     call.settle(outcome)
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
-  }
-
-  // MARK: Completions, on the plugin's thread; the id is claimed
-
-  /// Ends a call with bytes; what they should be depends on the call.
-  func finish(_ call: PluginCall, with payload: Payload) -> Int32 {
-    if isOver(call) { return finishLate(call) }
-    do throws(BorderProblem) {
-      switch call.kind {
-      case .tool: settle(call, .tool(try ToolCompletion.decode(payload)))
-      case .plugin: settle(call, .object(try payload.object()))
-      case .bytes: settle(call, .bytes(payload.bytes))
-      }
-      return 0
-    } catch {
-      return finish(call, withJunk: error)
-    }
-  }
-
-  /// Ends a call with the plugin's error.
-  func finish(_ call: PluginCall, with failure: CallFailure) -> Int32 {
-    if isOver(call) { return finishLate(call) }
-    guard failure.status < 0 else {
-      return finish(call, withJunk: .shape("a positive status (\(failure.status))", at: ""))
-    }
-    settle(call, .failed(error(of: failure, call)))
-    return 0
-  }
-
-  /// Ends a call that was answered with something that cannot be used.
-  func finish(_ call: PluginCall, withJunk problem: BorderProblem) -> Int32 {
-    if isOver(call) { return finishLate(call) }
-    let sentence = "answered \(call.label) with \(problem.phrase)"
-    strike(sentence)
-    settle(
-      call,
-      .failed(
-        PerdureError(
-          "tool_error",
-          "plugin \(id) \(sentence)",
-          hint: "report this to the plugin's author",
-          details: ["reason": .string(problem.reason)]
-        )
-      )
-    )
-    return problem.code.rawValue
-  }
-
-  /// Whether the engine has given up a cancelled call, which only it knows for certain.
-  private func isOver(_ call: PluginCall) -> Bool {
-    guard call.cancelReason != nil, let host = call.host else { return false }
-    do {
-      _ = try host.retainedOutput()
-      return false
-    } catch {
-      return (error as? PerdureError)?.code == .invocationEnded
-    }
-  }
-
-  private func finishLate(_ call: PluginCall) -> Int32 {
-    noteStaleCompletion()
-    settle(
-      call,
-      .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late"))
-    )
-    return BorderCode.stale.rawValue
-  }
-
-  private func error(of failure: CallFailure, _ call: PluginCall) -> PerdureError {
-    let code = BorderCode(rawValue: failure.status)
-    let word = code?.word ?? "\(failure.status)"
-    let plain = "\(call.label) of plugin \(id) failed (\(word))"
-    let kind: PerdureError.Code =
-      switch code {
-      case .cancelled: .cancelled
-      case .pluginFault: .pluginFault
-      default: "tool_error"
-      }
-    var details: JSONObject = ["code": .int(Int(failure.status))]
-    if let text = failure.detail, let detail = try? JSON(parsing: text, options: .border) {
-      details["detail"] = detail
-    }
-    guard let message = failure.message, !message.isEmpty else {
-      return PerdureError(kind, plain, details: .object(details))
-    }
-    // Its text is for the operator, not for the model.
-    guard failure.flags & CallFailure.userVisible != 0 else {
-      environment.report(
-        Report(type: "plugin_log", message: "\(plain): \(message)", extensionName: id)
-      )
-      return PerdureError(kind, plain, details: .object(details))
-    }
-    return PerdureError(kind, message, details: .object(details))
-  }
-
-  // MARK: Output
-
-  /// Takes a frame of output.
-  func emit(_ payload: Payload, on call: PluginCall) -> BorderCode? {
-    do throws(BorderProblem) {
-      let frame: OutputFrame
-      switch payload.type {
-      case .text:
-        guard String(validating: payload.bytes, as: UTF8.self) != nil else { throw .notUTF8 }
-        frame = .text(payload.bytes)
-      case .bytes: frame = .bytes(payload.bytes)
-      case .json: frame = try FrameDecoder.decode(try payload.object())
-      case .image, .parts: throw .mediaType(payload.type.name)
-      }
-      guard !payload.bytes.isEmpty else { return nil }
-      return call.emit(frame, bytes: payload.bytes.count)
-    } catch {
-      noteJunk("sent output of \(call.label) with \(error.phrase)")
-      return error.code
-    }
   }
 
   // MARK: Requests
@@ -335,7 +210,12 @@ final class PluginCore: Sendable {
       id,
       .failed(
         RequestFailure(
-          .cancelled, "the operation \(request.operation.name) was cancelled", reason: reason)))
+          .cancelled,
+          "the operation \(request.operation.name) was cancelled",
+          reason: reason
+        )
+      )
+    )
     request.cancelWork()
     return isFirst
   }
@@ -359,52 +239,4 @@ final class PluginCore: Sendable {
   func noteStaleCompletion() { strike("completed a call that was over; the answer was dropped") }
 
   func noteJunk(_ what: String) { strike(what) }
-}
-
-/// How often a plugin broke its promises.
-struct StrikeCount: Sendable {
-  private(set) var total = 0
-  private var recent: [Int64] = []
-
-  static let window: Int64 = 600_000_000_000
-  static let limit = 20
-
-  /// Counts one; returns whether it is to be reported, which a flood is not.
-  mutating func add(at time: Int64) -> Bool {
-    total += 1
-    recent.removeAll { time - $0 > Self.window }
-    guard recent.count < Self.limit else { return total.isMultiple(of: 1_000) }
-    recent.append(time)
-    return true
-  }
-
-  /// Whether there were so many lately that somebody should look at it.
-  var isDegraded: Bool { recent.count >= Self.limit }
-}
-
-/// Bounds what a plugin may log.
-struct LogBudget: Sendable {
-  static let linesPerSecond = 1_000
-  static let lineLimit = 8 << 10
-  private var second: Int64 = -1
-  private var lines = 0
-  private(set) var dropped = 0
-
-  /// Returns whether one more line may pass.
-  mutating func take(at time: Int64) -> Bool {
-    let now = time / 1_000_000_000
-    if now != second {
-      second = now
-      lines = 0
-    }
-    lines += 1
-    if lines > Self.linesPerSecond { dropped += 1 }
-    return lines <= Self.linesPerSecond
-  }
-
-  /// Takes the number of lines that were left out.
-  mutating func takeDropped() -> Int {
-    defer { dropped = 0 }
-    return dropped
-  }
 }

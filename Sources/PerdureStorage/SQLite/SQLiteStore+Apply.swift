@@ -4,11 +4,14 @@ import PerdureValue
 extension SQLiteStore {
   /// Writes a group in one transaction, or nothing.
   func apply(_ group: [Batch], expecting expected: StoreCounters, nextId: Int64) throws {
+    var writer = GroupWriter(store: self)
+    // Taken out, so that a group that fails leaves nothing known.
+    swap(&writer.known, &known)
     try connection.transaction {
       if connection.hasMoved { throw SQLiteFailure.moved(path: connection.path) }
       let before = try counters()
       let after = try before.advanced(by: group, expecting: expected, nextId: nextId)
-      var writer = GroupWriter(store: self, firstFreshId: before.nextId)
+      writer.firstFreshId = before.nextId
       for batch in group { try writer.add(batch, below: nextId) }
       try writer.flush()
       try connection.run(
@@ -16,6 +19,25 @@ extension SQLiteStore {
         [.string(String(after.nextId)), .int(after.nextSequence)]
       )
     }
+    writer.forgetWhatHasEnded()
+    swap(&writer.known, &known)
+  }
+}
+
+/// What the store holds of the records that may be written again.
+///
+/// Only this process writes: a group that finds other counters than it expects is refused. So what
+/// was written or read once need not be read for every commit.
+struct KnownRecords {
+  private static let capacity = 4_096
+
+  var types: [Int64: RecordType] = [:]
+  var heads: [DocumentID: DocumentHead] = [:]
+
+  /// Forgets everything once it is much; what is needed then is read again.
+  mutating func limit() {
+    if types.count > Self.capacity { types = [:] }
+    if heads.count > Self.capacity { heads = [:] }
   }
 }
 
@@ -32,9 +54,10 @@ private struct GroupWriter {
 
   let store: SQLiteStore
   /// No stored record has this id or a greater one.
-  let firstFreshId: Int64
-  var types: [Int64: RecordType] = [:]
-  var heads: [DocumentID: DocumentHead] = [:]
+  var firstFreshId: Int64 = 0
+  var known = KnownRecords()
+  /// Records that nobody writes again.
+  var ended: [Int64] = []
   var current: [DocumentAddress: DocumentID?] = [:]
   var tasks: [TaskID: TaskRecord] = [:]
   var submissions: [SubmissionID: SubmissionRecord] = [:]
@@ -42,9 +65,14 @@ private struct GroupWriter {
   var changedDocuments: Set<DocumentID> = []
   var revisions: [DocumentID: PendingRevisions] = [:]
 
-  init(store: SQLiteStore, firstFreshId: Int64) {
-    self.store = store
-    self.firstFreshId = firstFreshId
+  init(store: SQLiteStore) { self.store = store }
+
+  mutating func forgetWhatHasEnded() {
+    for id in ended {
+      known.types[id] = nil
+      if let id = DocumentID(id) { known.heads[id] = nil }
+    }
+    known.limit()
   }
 
   mutating func add(_ batch: Batch, below nextId: Int64) throws {
@@ -60,10 +88,12 @@ private struct GroupWriter {
     }
     for record in effects.tasks {
       try claim(record.id.value, .task)
+      if !record.isLive { ended.append(record.id.value) }
       tasks[record.id] = record
     }
     for record in effects.submissions {
       try claim(record.id.value, .submission)
+      if record.isSettled { ended.append(record.id.value) }
       submissions[record.id] = record
     }
     // Retirements first, so that a successor at the same address is the current one.
@@ -77,12 +107,14 @@ private struct GroupWriter {
   private mutating func facts(_ needs: BatchNeeds) throws -> BatchFacts {
     var facts = BatchFacts()
     for id in needs.ids {
-      if types[id] == nil, id < firstFreshId { types[id] = try store.recordType(id) }
-      facts.types[id] = types[id]
+      if known.types[id] == nil, id < firstFreshId {
+        known.types[id] = try store.recordType(id)
+      }
+      facts.types[id] = known.types[id]
     }
     for id in needs.documents {
-      if heads[id] == nil { heads[id] = try store.head(of: id) }
-      facts.documents[id] = heads[id]
+      if known.heads[id] == nil { known.heads[id] = try store.head(of: id) }
+      facts.documents[id] = known.heads[id]
     }
     for address in needs.addresses {
       if current[address] == nil {
@@ -98,8 +130,12 @@ private struct GroupWriter {
   }
 
   private mutating func claim(_ id: Int64, _ type: RecordType) throws {
-    guard types[id] == nil else { return }
-    types[id] = type
+    guard known.types[id] == nil else { return }
+    known.types[id] = type
+    switch type {
+    case .conversation, .entry: ended.append(id)
+    case .task, .submission, .document: break
+    }
     try store.connection.run(
       "INSERT INTO record_ids (id, record_type) VALUES (?, ?)",
       [.int(id), .string(type.rawValue)]
@@ -116,7 +152,8 @@ private struct GroupWriter {
       if !newDocuments.contains(id) { changedDocuments.insert(id) }
       current[effect.record.address] = .some(nil)
     }
-    var version = heads[id]?.version
+    if effect.isRetired { ended.append(id.value) }
+    var version = known.heads[id]?.version
     var pending = revisions[id] ?? PendingRevisions()
     switch effect.revisions {
     case .untouched: break
@@ -133,7 +170,7 @@ private struct GroupWriter {
       version = nil
     }
     revisions[id] = pending
-    heads[id] = DocumentHead(record: effect.record, version: version)
+    known.heads[id] = DocumentHead(record: effect.record, version: version)
   }
 
   // MARK: Writing
@@ -142,8 +179,8 @@ private struct GroupWriter {
   mutating func flush() throws {
     for (_, record) in tasks.sorted(by: { $0.key < $1.key }) { try put(record) }
     for (_, record) in submissions.sorted(by: { $0.key < $1.key }) { try put(record) }
-    for id in newDocuments.sorted() { try insert(heads[id]?.record) }
-    for id in changedDocuments.sorted() { try retire(heads[id]?.record) }
+    for id in newDocuments.sorted() { try insert(known.heads[id]?.record) }
+    for id in changedDocuments.sorted() { try retire(known.heads[id]?.record) }
     for (id, pending) in revisions.sorted(by: { $0.key < $1.key }) { try write(pending, of: id) }
     tasks = [:]
     submissions = [:]

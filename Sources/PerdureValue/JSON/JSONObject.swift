@@ -127,5 +127,9 @@ extension JSONObject: Sequence {
 }
 
 extension JSONObject: ExpressibleByDictionaryLiteral {
-  public init(dictionaryLiteral elements: (JSONString, JSON)...) { self.init(elements) }
+  public init(dictionaryLiteral elements: (JSONString, JSON)...) {
+    keysInOrder.reserveCapacity(elements.count)
+    valuesInOrder.reserveCapacity(elements.count)
+    for (key, value) in elements { self[key] = value }
+  }
 }

@@ -3,7 +3,9 @@
 import CPerdure
 import Foundation
 
-/// The note: UInt32 words only, so that nothing is padded. "Perd" "ure\0", then the runtime.
+/// The note: UInt32 words only, so that nothing is padded.
+///
+/// "Perd" "ure\0", then the runtime.
 @section(".note.perdure") @used
 let note:
   (
@@ -93,16 +95,21 @@ func run(_ id: UInt64, _ bytes: Data) async {
   }
 }
 
+// The contract names the function.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 @c(perdure_plugin_1) @implementation
 public func perdure_plugin_1(
-  _ host: UnsafePointer<pdr_host>!, _ out: UnsafeMutablePointer<pdr_plugin>!,
+  _ host: UnsafePointer<pdr_host>!,
+  _ out: UnsafeMutablePointer<pdr_plugin>!,
   _ err: UnsafeMutablePointer<pdr_errbuf>!
 ) -> Int32 {
   let name = Array("perdure.calls/1".utf8)
   let table = name.withUnsafeBufferPointer { name in
     host.pointee.query(
-      host.pointee.ctx, pdr_str(ptr: name.baseAddress, len: name.count),
-      UInt32(MemoryLayout<pdr_calls_1>.size))
+      host.pointee.ctx,
+      pdr_str(ptr: name.baseAddress, len: name.count),
+      UInt32(MemoryLayout<pdr_calls_1>.size)
+    )
   }
   guard let table else { return -10 }
   calls = table.assumingMemoryBound(to: pdr_calls_1.self)

@@ -1,0 +1,15 @@
+/* Everything of this module. One header that names the others, because a compiler that cached the
+ * module does not notice a file that is new in a folder. */
+#ifndef CPERDURE_LINUX_H
+#define CPERDURE_LINUX_H
+
+#include "perdure_bench.h"
+#include "perdure_breadcrumb.h"
+#include "perdure_clock.h"
+#include "perdure_curl.h"
+#include "perdure_sha256.h"
+#include "perdure_signals.h"
+#include "perdure_storage.h"
+#include "perdure_text.h"
+
+#endif

@@ -1,3 +1,0 @@
-#ifndef PERDURE_LINUX_H
-#define PERDURE_LINUX_H
-#endif

@@ -1,0 +1,88 @@
+public import PerdureModel
+import PerdurePluginHost
+public import PerdureValue
+
+/// Where the code of a plugin runs.
+public enum Isolation: String, Sendable, CaseIterable {
+  /// Where the plugin asks for; in this process if it does not mind.
+  case auto
+  /// In this process.
+  case inProcess = "in-process"
+  /// In a process of its own.
+  case runner
+}
+
+/// What a plugin's file says about itself, read without running any of its code.
+public struct PluginInspection: Sendable {
+  private let description: PluginDescription
+
+  /// Reads a file; throws `pluginRefused` if it is no plugin that this version could load.
+  public init(path: String) throws { description = try PluginFiles.inspect(path: path) }
+
+  /// The name under which its extension is selected.
+  public var id: String { description.manifest.id }
+  public var version: String { description.manifest.version }
+  /// SHA-256 of the file, in hexadecimal.
+  public var digest: String { description.digest }
+  /// What an installed plugin would be refused for, and what this version does not serve yet.
+  public var warnings: [String] { description.warnings }
+  /// `path`, `digest`, `bytes`, `note`, `manifest`, `sidecar`, `exports`, `needed`, `warnings`.
+  public var json: JSON { description.json }
+}
+
+/// A plugin that is loaded; its tools are those of `contribution`.
+public final class Plugin: Sendable {
+  private let loaded: LoadedPlugin
+
+  private init(_ loaded: LoadedPlugin) { self.loaded = loaded }
+
+  /// Loads a plugin; the caller closes it after the harness that uses it.
+  ///
+  /// Throws `pluginRefused` with one sentence if it cannot be loaded, or not in that way. What it
+  /// logs and does wrong goes to `onReport`.
+  public static func load(
+    path: String,
+    isolation: Isolation = .auto,
+    clock: any HostClock = SystemClock(),
+    onReport: @escaping @Sendable (Report) -> Void = { _ in }
+  ) async throws -> Plugin {
+    guard isolation != .runner else {
+      throw PerdureError(
+        .pluginRefused,
+        "plugin file \(path) cannot run in a process of its own in this version",
+        hint: "use the isolation 'auto' or 'in-process'"
+      )
+    }
+    let environment = PluginEnvironment(
+      clock: clock,
+      copies: try copies(),
+      hostVersion: PerdureVersion.perdure,
+      report: onReport,
+      checkSchema: { _ = try JSONSchema(compiling: $0) }
+    )
+    return Plugin(try await PluginFiles.load(path: path, environment: environment))
+  }
+
+  private static func copies() throws(PerdureError) -> String {
+    if let cache = HostText.folderVariable("XDG_CACHE_HOME") { return cache + "/perdure/loaded" }
+    if let home = HostText.folderVariable("HOME") { return home + "/.cache/perdure/loaded" }
+    throw PerdureError(
+      .invalidConfiguration,
+      "there is no folder for the private copies of plugins",
+      hint: "set HOME or XDG_CACHE_HOME to an absolute path"
+    )
+  }
+
+  /// What the engine is given.
+  public var contribution: Extension { loaded.extensionValue }
+  /// SHA-256 of the file, in hexadecimal.
+  public var digest: String { loaded.digest }
+  /// What an installed plugin would be refused for, and what this version does not serve yet.
+  public var warnings: [String] { loaded.warnings }
+  /// Where it runs.
+  public var isolation: Isolation { .inProcess }
+
+  /// Ends the plugin; returns what did not go as it should, in sentences.
+  @discardableResult
+  public func close() async -> [String] { await loaded.close() }
+}

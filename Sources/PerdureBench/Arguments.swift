@@ -1,0 +1,78 @@
+import PerdureModel
+
+/// What the command line asks for.
+struct Arguments: Sendable {
+  var workload = ""
+  var folder = ""
+  /// Turns, repetitions, or the number of processes.
+  var count: Int?
+  /// w7: how many entries the conversation has before the calls that matter.
+  var history = 0
+  var sync = "full"
+  /// A variant of the workload, such as the replay policy of w7.
+  var mode = ""
+  /// w7: this is the process after the one that was killed.
+  var resumes = false
+  /// w5 and w7: run the workload in processes of its own and measure those.
+  var spawns = false
+  /// w6: the plugin whose tool is called.
+  var plugin = ""
+
+  static let usage = """
+    usage: perdure-bench WORKLOAD --dir DIR [--n N] [--sync full|normal] [--mode MODE]
+
+      w1      N turns of one tool call each (200)
+      w5      a new store to its first committed answer; prints COMMITTED
+              --spawn: times N such processes (9) from their start
+      w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE
+      w7      ten calls, to be killed in the fifth; --mode safe|unsafe, then again with --resume
+              --spawn: kills and resumes by itself
+      floor   what SQLite alone costs for N turns of two commits (200)
+
+    Each prints JSON, one object on a line. DIR must be on a disk, not in memory.
+    """
+
+  /// Reads the words behind the program's name.
+  init(_ words: some Collection<String>) throws {
+    var words = Array(words)[...]
+    guard let first = words.popFirst(), !first.hasPrefix("-") else {
+      throw Self.wrong("the workload is missing")
+    }
+    workload = first
+    while let word = words.popFirst() {
+      switch word {
+      case "--dir": folder = try Self.value(of: word, &words)
+      case "--n": count = try Self.number(of: word, &words)
+      case "--h": history = try Self.number(of: word, &words)
+      case "--sync": sync = try Self.value(of: word, &words)
+      case "--mode": mode = try Self.value(of: word, &words)
+      case "--plugin": plugin = try Self.value(of: word, &words)
+      case "--resume": resumes = true
+      case "--spawn": spawns = true
+      default: throw Self.wrong("the option \(word) is unknown")
+      }
+    }
+    if sync == "default" { sync = "full" }
+    guard sync == "full" || sync == "normal" else {
+      throw Self.wrong("--sync takes full or normal, not '\(sync)'")
+    }
+    guard !folder.isEmpty else { throw Self.wrong("--dir is missing") }
+  }
+
+  private static func value(of option: String, _ words: inout ArraySlice<String>) throws -> String {
+    guard let value = words.popFirst() else { throw wrong("\(option) needs a value") }
+    return value
+  }
+
+  private static func number(of option: String, _ words: inout ArraySlice<String>) throws -> Int {
+    let text = try value(of: option, &words)
+    guard let number = Int(text), (0...10_000_000).contains(number) else {
+      throw wrong("\(option) takes a number, not '\(text)'")
+    }
+    return number
+  }
+
+  static func wrong(_ message: String) -> PerdureError {
+    PerdureError(.invalidInput, message, hint: "perdure-bench --help lists the workloads")
+  }
+}

@@ -1,0 +1,46 @@
+import CPerdureLinux
+import Glibc
+import PerdureModel
+
+/// This program, running once more.
+struct Child {
+  private let id: Int32
+  private let output: Int32
+
+  /// Starts it with these words on its command line.
+  static func start(_ words: [String]) throws -> Child {
+    var output: Int32 = -1
+    let owned = unsafe (["perdure-bench"] + words).map { unsafe strdup($0) }
+    defer { for index in unsafe owned.indices { unsafe free(owned[index]) } }
+    let list = unsafe owned + [nil]
+    let id = unsafe perdure_bench_spawn(list, &output)
+    try Machine.check(id, "the benchmark cannot start itself")
+    return Child(id: id, output: output)
+  }
+
+  /// Reads until a line is complete or the output ends; meant for one line.
+  func readLine() -> String {
+    var text: [UInt8] = []
+    var buffer = [CChar](repeating: 0, count: 4_096)
+    while !text.contains(0x0A) {
+      let count = unsafe buffer.withUnsafeMutableBufferPointer { buffer in
+        unsafe perdure_bench_read(output, buffer.baseAddress, buffer.count)
+      }
+      guard count > 0 else { break }
+      text += buffer.prefix(count).map { UInt8(bitPattern: $0) }
+    }
+    return String(decoding: text.prefix { $0 != 0x0A }, as: UTF8.self)
+  }
+
+  /// Kills it at once, as a crash would.
+  func kill() {
+    perdure_bench_kill(id)
+    perdure_bench_close(output)
+  }
+
+  /// Waits for its end; returns its exit status.
+  func wait() -> Int32 {
+    perdure_bench_close(output)
+    return perdure_bench_wait(id)
+  }
+}

@@ -1,0 +1,176 @@
+import CPerdureLinux
+import Perdure
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// Everything that this command says, in the one form that was asked for.
+///
+/// For people, answers go to standard output and the rest to standard error; for programs, events
+/// go to standard output, the first line a header and the last one the result.
+final class Reporter: Sendable {
+  private struct State {
+    var hasHeader = false
+    var isEnding = false
+  }
+
+  let isJSON: Bool
+  private let verb: String
+  private let hasEvents: Bool
+  private let state = Mutex(State())
+
+  /// Whether a person watches the progress.
+  let showsProgress: Bool
+  private let cleansOutput: Bool
+
+  /// Makes a reporter; a verb without events has one object as its JSON output.
+  init(verb: String, hasEvents: Bool, isJSON: Bool) {
+    self.verb = verb
+    self.hasEvents = hasEvents
+    self.isJSON = isJSON
+    cleansOutput = HostText.Stream.output.isTerminal
+    showsProgress = !isJSON && HostText.Stream.error.isTerminal
+  }
+
+  /// Whether bold headings may be used on standard output.
+  var usesStyle: Bool {
+    func isSet(_ name: String) -> Bool { HostText.variable(name)?.isEmpty == false }
+    if isJSON || isSet("NO_COLOR") { return false }
+    if isSet("CLICOLOR_FORCE") || isSet("FORCE_COLOR") { return true }
+    return cleansOutput && HostText.variable("TERM") != "dumb"
+  }
+
+  // MARK: Standard output
+
+  /// Writes text of a conversation, with a line end behind it.
+  func print(_ text: String) {
+    let text = cleansOutput ? TerminalText.cleaned(text) : text
+    HostText.queueOutput(Array((text.hasSuffix("\n") ? text : text + "\n").utf8))
+  }
+
+  /// Writes text as it is; for what this program styled itself.
+  func printStyled(_ text: String) { HostText.queueOutput(Array(text.utf8)) }
+
+  /// Writes the first line of events, with what is known of the run.
+  func header(_ members: JSONObject) {
+    guard isJSON, state.withLock({ !$0.hasHeader && !$0.isEnding }) else { return }
+    state.withLock { $0.hasHeader = true }
+    var object: JSONObject = [
+      "type": "header", "schema": 1, "perdure": .string(PerdureVersion.perdure),
+      "verb": .string(verb),
+    ]
+    for (key, value) in members { object[key] = value }
+    HostText.queueOutput(EventLine.bytes(.object(object)))
+  }
+
+  /// Writes an event.
+  func event(_ type: String, _ members: JSONObject) {
+    guard isJSON, state.withLock({ !$0.isEnding }) else { return }
+    var object: JSONObject = ["type": .string(type)]
+    for (key, value) in members { object[key] = value }
+    HostText.queueOutput(EventLine.bytes(.object(object)))
+  }
+
+  // MARK: Standard error
+
+  /// Says what goes on, to a person who watches.
+  func progress(_ text: String) {
+    guard showsProgress else { return }
+    HostText.writeError(Array((TerminalText.line(text) + "\n").utf8))
+  }
+
+  /// Says something that deserves attention but changes nothing.
+  func warn(_ sentence: String) {
+    if isJSON { return event("report", ["kind": "warning", "message": .string(sentence)]) }
+    HostText.writeError(Array("perdure: \(TerminalText.line(sentence, limit: 1_000))\n".utf8))
+  }
+
+  /// Passes on a report of the engine or of a plugin.
+  func report(_ report: Report) {
+    var members: JSONObject = ["kind": .string(report.type), "message": .string(report.message)]
+    if let task = report.task { members["task"] = task.json }
+    if let name = report.extensionName { members["extension"] = .string(name) }
+    if isJSON { return event("report", members) }
+    let text = report.extensionName.map { "\($0): \(report.message)" } ?? report.message
+    if report.type == "plugin_log" { progress(text) } else { warn(text) }
+  }
+
+  private func write(_ error: PerdureError) {
+    guard isJSON else {
+      let sentence = TerminalText.line("\(error)", limit: 4_000)
+      return HostText.writeError(Array("perdure: \(sentence)\n".utf8))
+    }
+    HostText.writeError(EventLine.bytes(error.json))
+  }
+
+  // MARK: The end
+
+  /// Ends the process; what was queued is written first.
+  ///
+  /// Whoever calls second never returns: the first one decides how the process ends.
+  func end(_ status: ExitStatus, _ members: JSONObject = [:], error: PerdureError? = nil) -> Never {
+    claimEnd()
+    if isJSON, hasEvents { queueResult(status, members, error) }
+    if let error { write(error) }
+    drain(status)
+  }
+
+  /// Ends the process without a result line, after output that is complete in itself.
+  func endPlainly(_ status: ExitStatus) -> Never {
+    claimEnd()
+    drain(status)
+  }
+
+  private func claimEnd() {
+    let isFirst = state.withLock { state in
+      defer { state.isEnding = true }
+      return !state.isEnding
+    }
+    if !isFirst { perdure_process_wait() }
+  }
+
+  private func drain(_ status: ExitStatus) -> Never {
+    var status = status
+    if let reason = HostText.finishOutput() {
+      write(
+        PerdureError(
+          "output_lost",
+          "standard output could not be written",
+          hint: "'perdure log' shows what was answered",
+          cause: reason
+        )
+      )
+      if status == .ok { status = .runFailed }
+    }
+    perdure_process_end(status.rawValue)
+  }
+
+  private func queueResult(_ status: ExitStatus, _ members: JSONObject, _ error: PerdureError?) {
+    if !state.withLock({ $0.hasHeader }) {
+      HostText.queueOutput(
+        EventLine.bytes([
+          "type": "header", "schema": 1, "perdure": .string(PerdureVersion.perdure),
+          "verb": .string(verb),
+        ])
+      )
+    }
+    var object: JSONObject = [
+      "type": "result", "status": status == .ok ? "ok" : "failed",
+      "exit": .int(Int(status.rawValue)),
+    ]
+    for (key, value) in members { object[key] = value }
+    if let error { object["error"] = error.json }
+    HostText.queueOutput(EventLine.bytes(.object(object)))
+  }
+}
+
+extension PerdureError {
+  /// The error for programs.
+  var json: JSON {
+    var object: JSONObject = ["code": .string(code.rawValue), "message": .string(message)]
+    if let cause { object["cause"] = .string(cause) }
+    if let hint { object["hint"] = .string(hint) }
+    if let details { object["details"] = details }
+    return .object(object)
+  }
+}

@@ -1,0 +1,73 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// Decides, before anything is written, whether a prompt may be placed.
+enum Admission {
+  /// Throws if the conversation does not exist or has unfinished work, or if the store has some
+  /// that this run would continue in another way than it was started.
+  static func check(
+    _ reader: StoreReader,
+    _ address: StoreAddress,
+    _ record: RunRecord,
+    _ id: ConversationID?
+  ) async throws {
+    if let id, try await reader.reads.conversation(id) == nil { throw missing(id, address) }
+    let live = try await reader.liveTasks()
+    guard !live.isEmpty else { return }
+    let target = id ?? .root
+    if let run = try await reader.document("pi.live", of: target), run["run"] != nil {
+      throw busy("conversation \(target)", target, address)
+    }
+    let recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
+      RunRecord(json: $0)
+    }
+    if let other = live.first, recorded != record {
+      throw busy(
+        "conversation \(other.conversationId), which was run in another way,",
+        other.conversationId,
+        address
+      )
+    }
+  }
+
+  private static func busy(
+    _ what: String,
+    _ id: ConversationID,
+    _ address: StoreAddress
+  ) -> PerdureError {
+    PerdureError(
+      .conversationBusy,
+      "\(what) has unfinished work",
+      hint: "run `\(address.resumeCommand)`",
+      details: ["conversation": id.json]
+    )
+  }
+
+  static func missing(_ id: ConversationID?, _ address: StoreAddress) -> PerdureError {
+    PerdureError(
+      .notFound,
+      "the store \(address.text) has no conversation \(id.map { "\($0)" } ?? "")",
+      hint: "leave --conversation out for the first one"
+    )
+  }
+}
+
+extension StoreReader {
+  /// Returns the tasks that have not ended.
+  func liveTasks() async throws -> [TaskRecord] {
+    var tasks: [TaskRecord] = []
+    for status in TaskState.Status.allCases where status != .terminal {
+      var cursor: Cursor?
+      repeat {
+        let page = try await reads.scanTasks(
+          TaskQuery(status: status),
+          PageRequest(limit: 256, cursor: cursor)
+        )
+        tasks += page.items
+        cursor = page.next
+      } while cursor != nil
+    }
+    return tasks.sorted { $0.id < $1.id }
+  }
+}

@@ -1,0 +1,171 @@
+import Perdure
+import PerdureModel
+
+/// The options that say how a store is run.
+enum RunOptions {
+  static let all: [Option] = [
+    Option(
+      name: "store",
+      value: "PATH",
+      help: "the SQLite file of the conversations, or :memory:\n"
+        + "(default: $XDG_DATA_HOME/perdure/perdure.sqlite)"
+    ),
+    Option(
+      name: "plugin",
+      value: "FILE.so",
+      isRepeatable: true,
+      help: "load this plugin; may be repeated"
+    ),
+    Option(
+      name: "isolation",
+      value: "WHERE",
+      help: "auto, in-process or runner (default: auto)"
+    ),
+    Option(name: "model", value: "PROVIDER/ID", help: "the model to ask"),
+    Option(
+      name: "faux",
+      value: "SCRIPT.json",
+      help: "play this script instead of asking a model"
+    ),
+    Option(
+      name: "base-url",
+      value: "URL",
+      help: "an OpenAI-compatible server, with any model id"
+    ),
+    Option(
+      name: "api-key-env",
+      value: "NAME",
+      help: "the variable that holds the key (default: OPENAI_API_KEY)"
+    ),
+    Option(
+      name: "cwd",
+      value: "DIR",
+      help: "the working folder; recorded for tools that work on\n"
+        + "files, which this version does not serve yet"
+    ),
+    Option(
+      name: "durability",
+      value: "LEVEL",
+      help: "full survives a power failure, normal a killed process\n(default: full)"
+    ),
+    Option(
+      name: "max-retries",
+      value: "N",
+      help: "how often a failed request is sent again (default: 3)"
+    ),
+    Option(name: "json", help: "write events as JSON, one a line"),
+  ]
+
+  /// Returns how to run, from the command line and from how the store was run last.
+  ///
+  /// What is not given is as it was, if there is something that it was.
+  static func resolve(_ arguments: ParsedArguments, recorded: RunRecord?) throws -> RunRecord {
+    var record = try base(arguments, recorded)
+    if arguments.has("plugin") {
+      record.plugins = try arguments.all("plugin").map(plugin)
+      let ids = record.plugins.map { $0.id }
+      if let twice = ids.first(where: { id in ids.count { $0 == id } > 1 }) {
+        throw PerdureError(
+          .pluginRefused,
+          "two plugins have the id \(twice)",
+          hint: "give --plugin for one of them"
+        )
+      }
+    }
+    if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
+    if let word = try arguments.choice("durability", Durability.self) { record.durability = word }
+    if let name = arguments.value("api-key-env") {
+      guard !name.isEmpty, !name.contains("=") else {
+        throw UsageError.make("--api-key-env cannot be '\(name)'", "give the name of a variable")
+      }
+      record.keyVariable = name
+    }
+    if let number = try arguments.number("max-retries", in: 0...1_000) {
+      record.maxRetries = Int(number)
+    }
+    if let path = arguments.value("cwd") {
+      guard HostText.kind(ofPath: path) == .folder, let full = HostText.fullPath(path) else {
+        throw PerdureError(
+          .invalidConfiguration,
+          "the working folder \(path) does not exist",
+          hint: "give --cwd an existing folder"
+        )
+      }
+      record.workingDirectory = full
+    }
+    return record
+  }
+
+  private static func base(
+    _ arguments: ParsedArguments,
+    _ recorded: RunRecord?
+  ) throws -> RunRecord {
+    let wanted = try arguments.value("model").map(model)
+    if let script = arguments.value("faux") {
+      if arguments.has("base-url") {
+        throw UsageError.make("--faux and --base-url exclude each other", "give one of them")
+      }
+      if let wanted, wanted.provider != Models.fauxModel.provider {
+        throw UsageError.make(
+          "--faux plays no model of \(wanted.provider)",
+          "leave --model out, or use faux/NAME"
+        )
+      }
+      var record = recorded ?? RunRecord(model: Models.fauxModel)
+      record.model = wanted ?? Models.fauxModel
+      record.faux = HostText.fullPath(script) ?? HostText.absolutePath(script)
+      (record.baseURL, record.keyVariable) = (nil, nil)
+      return record
+    }
+    let isAsking = arguments.has("base-url") || wanted != nil
+    guard let model = wanted ?? recorded?.model,
+      !arguments.has("base-url") || wanted != nil || recorded?.faux == nil
+    else {
+      throw PerdureError(
+        .invalidConfiguration,
+        "no model is chosen",
+        hint: "give --model PROVIDER/ID, or play a script with --faux SCRIPT.json"
+      )
+    }
+    var record = recorded ?? RunRecord(model: model)
+    record.model = model
+    let plays = recorded?.faux != nil && model.provider == Models.fauxModel.provider
+    if isAsking, !plays { record.faux = nil }
+    if let url = arguments.value("base-url") { record.baseURL = url }
+    if record.faux == nil, record.baseURL == nil, model.provider != Models.defaultProvider {
+      throw PerdureError(
+        .invalidConfiguration,
+        "no server is known for the provider \(model.provider)",
+        hint: model.provider == Models.fauxModel.provider
+          ? "give its script with --faux SCRIPT.json"
+          : "name an OpenAI-compatible one with --base-url"
+      )
+    }
+    return record
+  }
+
+  private static func model(_ text: String) throws -> ModelReference {
+    guard let slash = text.firstIndex(of: "/"), slash != text.startIndex,
+      text.index(after: slash) != text.endIndex
+    else {
+      throw UsageError.make(
+        "--model cannot be '\(text)'",
+        "write PROVIDER/ID, such as openai/gpt-5-mini"
+      )
+    }
+    return ModelReference(
+      provider: String(text[..<slash]),
+      modelId: String(text[text.index(after: slash)...])
+    )
+  }
+
+  private static func plugin(_ path: String) throws -> RunRecord.PluginFile {
+    let inspection = try PluginInspection(path: path)
+    return RunRecord.PluginFile(
+      path: HostText.fullPath(path) ?? HostText.absolutePath(path),
+      id: inspection.id,
+      version: inspection.version,
+      digest: inspection.digest
+    )
+  }
+}

@@ -1,0 +1,91 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// How a store was run last, as it is kept in the store; never a key.
+struct RunRecord: Sendable, Equatable {
+  /// A plugin by the file it was loaded from.
+  struct PluginFile: Sendable, Equatable {
+    var path: String
+    var id: String
+    var version: String
+    /// SHA-256 of the file, in hexadecimal.
+    var digest: String
+  }
+
+  var model: ModelReference
+  var plugins: [PluginFile] = []
+  var isolation: Isolation = .auto
+  /// The path of the script that stands in for a model.
+  var faux: String?
+  var baseURL: String?
+  /// The name of the variable that holds the key.
+  var keyVariable: String?
+  var workingDirectory: String?
+  var durability: Durability = .full
+  var maxRetries: Int?
+
+  static let scope = "run"
+
+  init(model: ModelReference) { self.model = model }
+
+  /// Reads the stored form; `nil` if it is not one that this version understands.
+  init?(json: JSON) {
+    guard json["version"]?.int == 1, let model = ModelReference(json: json["model"]) else {
+      return nil
+    }
+    self.model = model
+    for plugin in json["plugins"]?.array ?? [] {
+      guard let path = plugin["path"]?.text, let digest = plugin["digest"]?.text else {
+        return nil
+      }
+      plugins.append(
+        PluginFile(
+          path: path,
+          id: plugin["id"]?.text ?? "",
+          version: plugin["version"]?.text ?? "",
+          digest: digest
+        )
+      )
+    }
+    isolation = json["isolation"]?.text.flatMap(Isolation.init(rawValue:)) ?? .auto
+    faux = json["faux"]?.text
+    baseURL = json["baseUrl"]?.text
+    keyVariable = json["apiKeyEnv"]?.text
+    workingDirectory = json["cwd"]?.text
+    durability = json["durability"]?.text.flatMap(Durability.init(rawValue:)) ?? .full
+    maxRetries = json["maxRetries"]?.int.flatMap { Int(exactly: $0) }
+  }
+
+  /// The stored form.
+  var json: JSON {
+    var object: JSONObject = [
+      "version": 1, "perdure": .string(PerdureVersion.perdure), "model": model.json,
+      "plugins": .array(
+        plugins.map {
+          [
+            "path": .string($0.path), "id": .string($0.id), "version": .string($0.version),
+            "digest": .string($0.digest),
+          ]
+        }
+      ), "isolation": .string(isolation.rawValue),
+      "durability": .string(durability.rawValue),
+    ]
+    if let faux { object["faux"] = .string(faux) }
+    if let baseURL { object["baseUrl"] = .string(baseURL) }
+    if let keyVariable { object["apiKeyEnv"] = .string(keyVariable) }
+    if let workingDirectory { object["cwd"] = .string(workingDirectory) }
+    if let maxRetries { object["maxRetries"] = .int(maxRetries) }
+    return .object(object)
+  }
+
+  /// The models that this run asks.
+  func models() throws -> any ModelProvider {
+    if let faux { return try Models.faux(scriptAt: faux) }
+    return try Models.openAI(
+      name: model.provider,
+      baseURL: baseURL,
+      keyVariable: keyVariable ?? Models.defaultKeyVariable
+    )
+  }
+}

@@ -1,0 +1,215 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// An open harness with its plugins, and what it came to.
+final class RunningHost: Sendable {
+  /// Why there is nothing to wait for any more.
+  enum End: Sendable {
+    /// The submission that was waited for is settled.
+    case settled(SubmissionRecord)
+    /// Nothing runs and nothing can run.
+    case quiet
+    case signal(Int32)
+    case failed(PerdureError)
+  }
+
+  private struct State {
+    var awaited: SubmissionID?
+    var settled: [SubmissionRecord] = []
+  }
+
+  let harness: Harness
+  let end: OneEvent<End>
+  private let plugins: [Plugin]
+  private let reporter: Reporter
+  private let state = Mutex(State())
+  private let isClosed = Flag()
+
+  private init(
+    harness: Harness,
+    plugins: [Plugin],
+    reporter: Reporter,
+    end: OneEvent<End>
+  ) {
+    self.harness = harness
+    self.plugins = plugins
+    self.reporter = reporter
+    self.end = end
+  }
+
+  /// Loads the plugins and lets the store go on with them; nothing runs yet.
+  ///
+  /// If that fails, everything is closed again, the store included.
+  static func open(
+    _ store: OpenStore,
+    _ record: RunRecord,
+    models: any ModelProvider,
+    reporter: Reporter
+  ) async throws -> RunningHost {
+    var plugins: [Plugin] = []
+    let end = OneEvent<End>()
+    // What is reported after a failure only follows from it.
+    let hasFailed = Flag()
+    let onReport: @Sendable (Report) -> Void = { report in
+      if report.type == "session_failed" {
+        hasFailed.set()
+        end.fire(.failed(PerdureError(.sessionFailed, report.message)))
+      } else if !hasFailed.isSet {
+        reporter.report(report)
+      }
+    }
+    do {
+      for file in record.plugins {
+        let plugin = try await Plugin.load(
+          path: file.path,
+          isolation: record.isolation,
+          onReport: onReport
+        )
+        plugins.append(plugin)
+        guard plugin.digest == file.digest else {
+          throw PerdureError(
+            .pluginRefused,
+            "the plugin \(file.path) was changed while it was loaded",
+            hint: "run it again"
+          )
+        }
+        for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
+      }
+      let maxRetries = record.maxRetries
+      let harness = try await Harness.open(
+        .opened(store),
+        models: models,
+        extensions: plugins.map { $0.contribution },
+        settings: {
+          var settings = HarnessSettings()
+          if let maxRetries { settings.maxRetries = maxRetries }
+          return settings
+        },
+        onReport: onReport
+      )
+      let host = RunningHost(harness: harness, plugins: plugins, reporter: reporter, end: end)
+      SignalWatch.handle { end.fire(.signal($0)) }
+      return host
+    } catch {
+      for plugin in plugins { await plugin.close() }
+      await store.close()
+      throw error
+    }
+  }
+
+  /// Writes the header line, and reports each commit from here on.
+  func start(_ header: JSONObject) {
+    var header = header
+    header["plugins"] = description
+    reporter.header(header)
+    _ = harness.subscribe { [weak self] in self?.see($0) }
+  }
+
+  private func see(_ summary: CommitSummary) {
+    EventReport.write(summary, to: reporter)
+    let settled = summary.submissions.filter { $0.isSettled }
+    guard !settled.isEmpty else { return }
+    let awaited = state.withLock { state in
+      state.settled += settled
+      return settled.first { $0.id == state.awaited }
+    }
+    if let awaited { end.fire(.settled(awaited)) }
+  }
+
+  /// The submissions that were settled since this host was opened.
+  var settled: [SubmissionRecord] { state.withLock { $0.settled } }
+
+  /// Ends the wait when this submission is settled.
+  func await(_ id: SubmissionID) {
+    let known = state.withLock { state in
+      state.awaited = id
+      return state.settled.first { $0.id == id }
+    }
+    if let known { end.fire(.settled(known)) }
+  }
+
+  /// Ends the wait when nothing can go on.
+  func awaitQuiet() {
+    Task.detached { [harness, end] in
+      await harness.waitUntilQuiet()
+      end.fire(.quiet)
+    }
+  }
+
+  private var description: JSON {
+    .array(
+      plugins.map {
+        [
+          "id": .string($0.contribution.name), "version": .string($0.contribution.version),
+          "digest": .string($0.digest), "isolation": .string($0.isolation.rawValue),
+        ]
+      }
+    )
+  }
+
+  /// Stops what runs, so that it can be continued, and releases the store.
+  ///
+  /// Only the first call does something.
+  func close() async {
+    if let error = await closeHarness() {
+      reporter.warn("warning: the store was not closed cleanly: \(error)")
+    }
+  }
+
+  /// Closes because of an error, and returns what is best known of it.
+  func close(after error: any Error) async -> any Error {
+    let other = await closeHarness()
+    if let other, other.code == .sessionFailed { return other }
+    if let other { reporter.warn("warning: the store was not closed cleanly: \(other)") }
+    return error
+  }
+
+  private func closeHarness() async -> PerdureError? {
+    guard isClosed.set() else { return nil }
+    var failure: PerdureError?
+    do { try await harness.close() } catch {
+      failure = error as? PerdureError ?? PerdureError(.storageFailed, "\(error)")
+    }
+    for plugin in plugins {
+      for problem in await plugin.close() { reporter.warn("warning: \(problem)") }
+    }
+    return failure
+  }
+
+  // MARK: Answers
+
+  /// Returns the text of an answer.
+  func answer(_ id: EntryID) async throws -> String {
+    guard let record = try await harness.reader.reads.entry(id)?.entry else { return "" }
+    return Transcript.text(of: record)
+  }
+
+  /// Returns why a submission got no answer.
+  func failure(
+    of record: SubmissionRecord,
+    reason: String,
+    detail: JSON?
+  ) async throws
+    -> PerdureError
+  {
+    let noted = try await harness.reader.extra(scope: "failure", id: record.id.value)
+    return Unanswered.error(reason: reason, detail: detail, failure: noted)
+  }
+
+  /// Returns the live tasks that cannot go on, as sentences.
+  func obstacles() -> [String] {
+    harness.obstacles.map { task, reason in
+      let why =
+        switch reason {
+        case "missing_task": "nothing that is loaded can run it"
+        case "task_too_old": "a newer version started it"
+        case "migration_failed": "its state cannot be brought to this version"
+        case "restart_limit": "it was cut off too often in a row and is parked"
+        default: reason
+        }
+      return "task \(task.id) (\(task.kind.string)) of conversation \(task.conversationId): \(why)"
+    }
+  }
+}

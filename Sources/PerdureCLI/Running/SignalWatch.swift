@@ -1,0 +1,46 @@
+import CPerdureLinux
+import Perdure
+import PerdureModel
+import Synchronization
+
+/// What the first Ctrl-C does; the second one ends the process in C, whatever happens here.
+enum SignalWatch {
+  private static let handler = Mutex<(@Sendable (Int32) -> Void)?>(nil)
+
+  /// Takes the signals over.
+  static func start() throws {
+    let code = perdure_signals_watch { signal in
+      guard let handler = SignalWatch.handler.withLock({ $0 }) else {
+        perdure_process_end(128 + signal)
+      }
+      handler(signal)
+    }
+    guard code == 0 else {
+      throw PerdureError(
+        "out_of_threads",
+        "the system gives no thread for signals",
+        hint: "raise 'ulimit -u'"
+      )
+    }
+  }
+
+  /// Says what the first signal does from now on.
+  static func handle(_ body: @escaping @Sendable (Int32) -> Void) {
+    handler.withLock { $0 = body }
+  }
+
+  /// Makes the error of work that a signal stopped.
+  static func error(_ signal: Int32, hint: String?) -> PerdureError {
+    PerdureError("interrupted", signal == 2 ? "interrupted" : "terminated", hint: hint)
+  }
+
+  /// Ends at once: there is nothing that must be closed.
+  static func handleByEnding(_ reporter: Reporter) {
+    handle { signal in
+      reporter.end(
+        ExitStatus(signal: signal),
+        error: error(signal, hint: "nothing was started")
+      )
+    }
+  }
+}

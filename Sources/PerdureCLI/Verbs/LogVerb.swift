@@ -1,0 +1,76 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// `perdure log`: what a conversation holds.
+enum LogVerb {
+  static let verb = Verb(
+    name: "log",
+    summary: "show a conversation, for people or as JSON",
+    options: RunOptions.all.filter { ["store", "json"].contains($0.name) },
+    positionals: ["[CONVERSATION]"],
+    notes: """
+      It reads stores that another process works on, and stores of other versions, and
+      changes nothing.
+      """,
+    hasEvents: true,
+    body: { try await run($0, $1) }
+  )
+
+  private static func run(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    let id = try conversation(arguments)
+    let address = try StoreAddress(arguments)
+    guard case .file(let path) = address else {
+      throw PerdureError(
+        .notFound,
+        "a store in memory holds nothing yet",
+        hint: "give the path of a file"
+      )
+    }
+    let reader = try await StoreReader.open(sqliteAt: path)
+    guard let record = try await reader.reads.conversation(id) else {
+      let known = try await reader.conversations().map { "\($0.id)" }
+      throw PerdureError(
+        .notFound,
+        "the store \(path) has no conversation \(id)",
+        hint: known.isEmpty
+          ? "it has none at all yet" : "it has \(known.prefix(20).joined(separator: ", "))"
+      )
+    }
+    reporter.header(["store": .string(path), "conversation": record.id.json])
+    for entry in try await reader.entries(of: id) {
+      let time = try await reader.time(ofEntry: entry.id)
+      if reporter.isJSON {
+        reporter.event("entry", EventReport.members(of: entry, at: time))
+      } else {
+        show(entry, time, reporter)
+      }
+    }
+    let live = try await reader.liveTasks().filter { $0.conversationId == id }
+    if !reporter.isJSON, !live.isEmpty {
+      reporter.print("[unfinished work; `\(address.resumeCommand)` continues it]")
+    }
+    await reader.close()
+    reporter.end(.ok, ["unfinished": .bool(!live.isEmpty)])
+  }
+
+  private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {
+    guard let text = arguments.positionals.first else { return .root }
+    guard let value = Int64(text), let id = ConversationID(value) else {
+      throw UsageError.make("'\(text)' is no conversation", "give its number")
+    }
+    return id
+  }
+
+  private static func show(_ entry: EntryRecord, _ time: Int64?, _ reporter: Reporter) {
+    let (heading, body) = Transcript.section(of: entry)
+    let when = time.map { "  " + HostText.localTime($0) } ?? ""
+    let title = TerminalText.line("[\(entry.id)] \(heading)") + when
+    reporter.printStyled(reporter.usesStyle ? "\u{1B}[1m\(title)\u{1B}[0m\n" : title + "\n")
+    if !body.isEmpty { reporter.print(body) }
+    reporter.printStyled("\n")
+  }
+}

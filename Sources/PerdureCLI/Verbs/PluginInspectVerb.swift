@@ -1,0 +1,66 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// `perdure plugin inspect`: what a plugin registers, without running its code.
+enum PluginInspectVerb {
+  static let verb = Verb(
+    name: "plugin inspect",
+    summary: "show what a plugin registers, without running its code",
+    options: RunOptions.all.filter { $0.name == "json" },
+    positionals: ["FILE.so"],
+    body: { try await run($0, $1) }
+  )
+
+  private static func run(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    let plugin = try PluginInspection(path: arguments.positionals.first ?? "")
+    if reporter.isJSON {
+      reporter.printStyled(String(decoding: EventLine.bytes(plugin.json), as: UTF8.self))
+    } else {
+      reporter.print(text(plugin))
+    }
+    return .ok
+  }
+
+  private static func text(_ plugin: PluginInspection) -> String {
+    let manifest = plugin.json["manifest"]
+    let note = plugin.json["note"]
+    var lines = ["\(plugin.id) \(plugin.version)"]
+    if let description = manifest?["description"]?.text { lines.append("  \(description)") }
+    let level = note?["messageLevel"]?.int ?? 0
+    lines += [
+      "  file      \(plugin.json["path"]?.text ?? "")",
+      "  sha256    \(plugin.digest)",
+      "  runtime   \(note?["runtime"]?.text ?? "")",
+      "  ABI       \(note?["abiMajor"]?.int ?? 0).\(note?["hostMinor"]?.int ?? 0), "
+        + "message level \(level)",
+    ]
+    let needed = (plugin.json["needed"]?.array ?? []).compactMap { $0.text }
+    if !needed.isEmpty { lines.append("  needs     \(needed.joined(separator: ", "))") }
+    for tool in manifest?["tools"]?.array ?? [] { lines += describe(tool) }
+    for (key, title) in [
+      ("sections", "section"), ("hooks", "hook"), ("wraps", "wrap"), ("tasks", "task"),
+    ] as [(JSONString, String)] {
+      for item in manifest?[key]?.array ?? [] {
+        let name = item["name"]?.text ?? item["point"]?.text ?? item["kind"]?.text ?? "?"
+        lines.append("\(title) \(name)")
+      }
+    }
+    lines += plugin.warnings.map { "warning: \($0)" }
+    return lines.joined(separator: "\n")
+  }
+
+  private static func describe(_ tool: JSON) -> [String] {
+    let parameters = tool["parameters"]?["properties"]?.object ?? [:]
+    let required = (tool["parameters"]?["required"]?.array ?? []).compactMap { $0.string }
+    let names = parameters.keys.map { required.contains($0) ? $0.string : "[\($0.string)]" }
+    return [
+      "tool \(tool["name"]?.text ?? "?")(\(names.joined(separator: ", ")))",
+      "  \(tool["description"]?.text ?? "")",
+      "  replay    \(tool["replay"]?.text ?? "unsafe")",
+    ]
+  }
+}

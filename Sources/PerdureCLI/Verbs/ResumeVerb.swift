@@ -1,0 +1,156 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// `perdure resume`: unfinished work goes on.
+enum ResumeVerb {
+  static let verb = Verb(
+    name: "resume",
+    summary: "continue the unfinished work of a store, and end when it is done",
+    options: RunOptions.all,
+    notes: """
+      What is not given is as the last run recorded it. --plugin replaces the recorded
+      plugins, all of them. The answers that are completed go to standard output;
+      without unfinished work there is no output.
+      """,
+    hasEvents: true,
+    body: { try await run($0, $1) }
+  )
+
+  private static func run(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    SignalWatch.handleByEnding(reporter)
+    let address = try StoreAddress(arguments)
+    guard case .file(let path) = address else { return try nothing(address, reporter) }
+    guard address.exists else {
+      throw PerdureError(
+        .notFound,
+        "there is no store at \(path)",
+        hint: "check the path given with --store"
+      )
+    }
+    let durability = try arguments.choice("durability", Durability.self)
+    let store = try await address.open(durability: durability ?? .full, isOwn: false)
+    let plan: Plan
+    do {
+      guard let found = try await Plan(store.reader, arguments, address) else {
+        await store.close()
+        return try nothing(address, reporter)
+      }
+      plan = found
+    } catch {
+      await store.close()
+      throw error
+    }
+    return try await resume(store, plan, address, reporter)
+  }
+
+  private static func nothing(
+    _ address: StoreAddress,
+    _ reporter: Reporter
+  ) throws -> ExitStatus {
+    reporter.header(["store": .string(address.text)])
+    reporter.end(.ok, ["answers": []])
+  }
+
+  /// How the work goes on.
+  private struct Plan {
+    var record: RunRecord
+    var recorded: RunRecord?
+    var models: any ModelProvider
+    /// The conversations whose model is to be changed.
+    var conversations: [ConversationID] = []
+
+    /// Makes a plan; `nil` if there is nothing to do.
+    init?(
+      _ reader: StoreReader,
+      _ arguments: ParsedArguments,
+      _ address: StoreAddress
+    ) async throws {
+      let live = try await reader.liveTasks()
+      let queued = try await reader.reads.scanSubmissions(
+        SubmissionQuery(status: .queued),
+        PageRequest(limit: 1)
+      )
+      if live.isEmpty, queued.items.isEmpty { return nil }
+      recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
+        RunRecord(json: $0)
+      }
+      record = try RunOptions.resolve(arguments, recorded: recorded)
+      if !arguments.has("plugin") { try Self.verify(record.plugins, address) }
+      models = try record.models()
+      if recorded?.model != record.model {
+        conversations = Set(live.map { $0.conversationId }).sorted()
+      }
+    }
+
+    /// Throws unless each plugin is the very file that was recorded.
+    private static func verify(
+      _ plugins: [RunRecord.PluginFile],
+      _ address: StoreAddress
+    ) throws {
+      let options = plugins.map { " --plugin \(ShellWord.quoted($0.path))" }.joined()
+      for plugin in plugins {
+        if HostText.kind(ofPath: plugin.path) == .nothing {
+          throw PerdureError(
+            .pluginRefused,
+            "the plugin \(plugin.path) of the last run does not exist any more",
+            hint: "put it back, or name the plugins with --plugin"
+          )
+        }
+        let digest = try PluginInspection(path: plugin.path).digest
+        if digest != plugin.digest {
+          throw PerdureError(
+            .pluginRefused,
+            "the plugin \(plugin.path) is not the file of the last run",
+            hint: "to accept the new one, run `\(address.resumeCommand)\(options)`",
+            details: ["recorded": .string(plugin.digest), "found": .string(digest)]
+          )
+        }
+      }
+    }
+  }
+
+  private static func resume(
+    _ store: OpenStore,
+    _ plan: Plan,
+    _ address: StoreAddress,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    let host = try await RunningHost.open(
+      store,
+      plan.record,
+      models: plan.models,
+      reporter: reporter
+    )
+    do {
+      if plan.record != plan.recorded {
+        try await host.harness.setExtra(scope: RunRecord.scope, id: 0, plan.record.json)
+      }
+      for id in plan.conversations {
+        try await host.harness.conversation(id)?.configure(.init(model: plan.record.model))
+      }
+      host.start([
+        "store": .string(address.text), "model": plan.record.model.json,
+      ])
+      try await host.harness.resume()
+      host.awaitQuiet()
+      switch await host.end.value {
+      case .signal(let signal): await Outcome.end(signal, host, address, reporter)
+      case .failed(let error): throw error
+      case .quiet, .settled:
+        try await Outcome.end(
+          host.settled,
+          obstacles: host.obstacles(),
+          host,
+          address,
+          reporter
+        )
+      }
+    } catch {
+      throw await host.close(after: error)
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// `perdure run`: one prompt, one answer.
+enum RunVerb {
+  static let verb = Verb(
+    name: "run",
+    summary: "ask one prompt; the answer goes to standard output",
+    options: RunOptions.all + [
+      Option(
+        name: "conversation",
+        value: "ID",
+        help: "the conversation to continue (default: the first one)"
+      )
+    ],
+    positionals: ["[PROMPT]"],
+    notes: """
+      The prompt is read from standard input if it is '-', or if there is none and
+      standard input is no terminal. What is used here is recorded in the store, but
+      for the key, so that 'perdure resume' can go on if this run is cut off.
+      """,
+    hasEvents: true,
+    body: { try await run($0, $1) }
+  )
+
+  private static func run(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    SignalWatch.handleByEnding(reporter)
+    let address = try StoreAddress(arguments)
+    let conversation = try conversation(arguments)
+    let record = try RunOptions.resolve(arguments, recorded: nil)
+    let prompt = try prompt(arguments)
+    let models = try record.models()
+    let store = try await address.open(
+      durability: record.durability,
+      isOwn: !arguments.has("store")
+    )
+    do {
+      try await Admission.check(store.reader, address, record, conversation)
+    } catch {
+      await store.close()
+      throw error
+    }
+    let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
+    do {
+      let submission = try await submit(prompt, record, conversation, host, address, reporter)
+      host.await(submission.id)
+      // Nothing may be able to go on although the submission is not settled.
+      host.awaitQuiet()
+      try await finish(submission.id, host, address, reporter)
+    } catch {
+      throw await host.close(after: error)
+    }
+  }
+
+  private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID? {
+    try arguments.number("conversation", in: 1...ConversationID.greatest).flatMap {
+      ConversationID($0)
+    }
+  }
+
+  private static func prompt(_ arguments: ParsedArguments) throws -> String {
+    var prompt = arguments.positionals.first
+    if prompt == nil, HostText.Stream.input.isTerminal {
+      throw UsageError.make(
+        "run needs a prompt",
+        "write perdure run \"PROMPT\", or '-' to read standard input"
+      )
+    }
+    if prompt == nil || prompt == "-" {
+      let text = String(decoding: try HostText.standardInput(), as: UTF8.self)
+      prompt = text.hasSuffix("\n") ? String(text.dropLast()) : text
+    }
+    guard let prompt, prompt.contains(where: { !$0.isWhitespace }) else {
+      throw UsageError.make("the prompt is empty", "say what to answer")
+    }
+    return prompt
+  }
+
+  /// Records how this run goes, then places the prompt: a crash in between leaves an idle store.
+  private static func submit(
+    _ prompt: String,
+    _ record: RunRecord,
+    _ id: ConversationID?,
+    _ host: RunningHost,
+    _ address: StoreAddress,
+    _ reporter: Reporter
+  ) async throws -> Submission {
+    let harness = host.harness
+    let conversation =
+      if let id { try await harness.conversation(id) } else { try await harness.root() }
+    guard let conversation else { throw Admission.missing(id, address) }
+    if try await harness.reader.extra(scope: RunRecord.scope, id: 0) != record.json {
+      try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
+    }
+    try await configure(conversation, record)
+    host.start([
+      "store": .string(address.text), "conversation": conversation.id.json,
+      "model": record.model.json,
+    ])
+    return try await conversation.submit(prompt)
+  }
+
+  private static func configure(
+    _ conversation: Conversation,
+    _ record: RunRecord
+  ) async throws {
+    let agent = try await conversation.agent
+    var change = Conversation.AgentChange()
+    if agent["model"] != record.model.json { change.model = record.model }
+    // A conversation without a choice of its own has every extension that is there.
+    let ids = record.plugins.map { $0.id }
+    if let chosen = agent["extensions"], chosen != .array(ids.map { .string($0) }) {
+      change.extensions = ids
+    }
+    if change.model != nil || change.extensions != nil {
+      try await conversation.configure(change)
+    }
+  }
+
+  private static func finish(
+    _ id: SubmissionID,
+    _ host: RunningHost,
+    _ address: StoreAddress,
+    _ reporter: Reporter
+  ) async throws -> Never {
+    var end = await host.end.value
+    // The submission may have been settled by the very last thing that could run.
+    if case .quiet = end, let record = host.settled.first(where: { $0.id == id }) {
+      end = .settled(record)
+    }
+    switch end {
+    case .settled(let record): try await Outcome.end([record], host, address, reporter)
+    case .quiet:
+      let obstacles = host.obstacles()
+      await host.close()
+      reporter.end(
+        .runFailed,
+        ["obstacles": .array(obstacles.map { .string($0) })],
+        error: PerdureError(
+          "blocked",
+          "the run cannot go on",
+          hint: "see what blocks it and resume it then",
+          cause: obstacles.first
+        )
+      )
+    case .signal(let signal): await Outcome.end(signal, host, address, reporter)
+    case .failed(let error): throw error
+    }
+  }
+}

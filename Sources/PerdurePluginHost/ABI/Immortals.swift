@@ -1,0 +1,35 @@
+import Synchronization
+
+/// What plugins may refer to for ever, because their code is never unmapped.
+///
+/// Kept here on purpose, so that it is no leak: one entry for each copy that was ever loaded.
+enum Immortals {
+  private struct State {
+    var cores: [PluginCore] = []
+    var tables: [HostTables] = []
+    var names: [String: ImmortalName] = [:]
+    var retired = 0
+  }
+
+  private static let state = Mutex(State())
+
+  static func keep(_ core: PluginCore) { state.withLock { $0.cores.append(core) } }
+
+  static func keep(_ tables: HostTables) { state.withLock { $0.tables.append(tables) } }
+
+  /// The one copy of `text` that is never freed.
+  static func name(_ text: String) -> ImmortalName {
+    state.withLock { state in
+      if let name = state.names[text] { return name }
+      let name = ImmortalName(text)
+      state.names[text] = name
+      return name
+    }
+  }
+
+  /// Counts a copy that was closed and stays mapped.
+  static func retire() { state.withLock { $0.retired += 1 } }
+
+  /// How many copies stay mapped without being used.
+  static var retired: Int { state.withLock { $0.retired } }
+}

@@ -1,0 +1,144 @@
+import Glibc
+import PerdureValue
+import Synchronization
+
+/// The built program, run as users run it.
+enum Program {
+  /// What a run came to.
+  struct Finished: Sendable {
+    /// The exit status; 128 + N if the signal N ended it.
+    var status: Int32
+    var output: String
+    var error: String
+
+    /// The lines of standard output as JSON; one that is none reads as `null`.
+    var events: [JSON] {
+      output.split(separator: "\n").map { (try? JSON(parsing: String($0))) ?? .null }
+    }
+  }
+
+  /// A run that has not ended yet.
+  struct Running: Sendable {
+    fileprivate let pid: pid_t
+    fileprivate let folder: Folder
+    fileprivate let name: String
+
+    /// Sends a signal.
+    func signal(_ number: Int32) { kill(pid, number) }
+
+    /// Returns what it came to, once it has ended.
+    func wait() -> Finished {
+      var status: Int32 = 0
+      while unsafe waitpid(pid, &status, 0) == -1 && errno == EINTR {}
+      let signal = status & 0x7F
+      return Finished(
+        status: signal == 0 ? (status >> 8) & 0xFF : 128 + signal,
+        output: folder.read(name + ".out"),
+        error: folder.read(name + ".err")
+      )
+    }
+  }
+
+  private static let counter = Mutex(0)
+
+  /// The folder of what was built, in which the tests lie too.
+  static let products: String = {
+    let path = executable
+    return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+  }()
+
+  private static var executable: String {
+    guard let full = unsafe realpath("/proc/self/exe", nil) else { return "" }
+    defer { unsafe free(full) }
+    return unsafe String(cString: full)
+  }
+
+  /// Runs `perdure` to its end; everything that it keeps lies in `folder`.
+  static func run(
+    _ arguments: [String],
+    in folder: Folder,
+    input: String = "",
+    environment: [String: String] = [:]
+  ) -> Finished {
+    start(arguments, in: folder, input: input, environment: environment).wait()
+  }
+
+  /// Starts `perdure`.
+  static func start(
+    _ arguments: [String],
+    in folder: Folder,
+    input: String = "",
+    environment: [String: String] = [:]
+  ) -> Running {
+    start([products + "/perdure"] + arguments, folder, input, environment)
+  }
+
+  /// Runs another program to its end, as compilers are.
+  static func runTool(_ words: [String], in folder: Folder) -> Finished {
+    start(["/usr/bin/env"] + words, folder, "", [:]).wait()
+  }
+
+  private static func start(
+    _ words: [String],
+    _ folder: Folder,
+    _ input: String,
+    _ variables: [String: String]
+  ) -> Running {
+    let name = counter.withLock { counter in
+      counter += 1
+      return ".run-\(counter)"
+    }
+    folder.write(input, to: name + ".in")
+    var environment = ["HOME": folder.path, "PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC"]
+    for (key, value) in variables { environment[key] = value }
+    let create = O_WRONLY | O_CREAT | O_TRUNC
+    let files: [(path: String, flags: Int32)] = [
+      (folder.file(name + ".in"), O_RDONLY), (folder.file(name + ".out"), create),
+      (folder.file(name + ".err"), create),
+    ]
+    return Running(pid: spawn(words, environment, files), folder: folder, name: name)
+  }
+
+  /// Removes a folder with all that is in it.
+  static func remove(_ path: String) {
+    let pid = spawn(["/bin/rm", "-rf", path], [:], [])
+    var status: Int32 = 0
+    unsafe waitpid(pid, &status, 0)
+  }
+
+  private static func spawn(
+    _ words: [String],
+    _ environment: [String: String],
+    _ files: [(path: String, flags: Int32)]
+  ) -> pid_t {
+    var pid: pid_t = 0
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    for (number, file) in files.enumerated() {
+      unsafe posix_spawn_file_actions_addopen(
+        &actions,
+        Int32(number),
+        file.path,
+        file.flags,
+        0o600
+      )
+    }
+    // Whoever started the tests may ignore Ctrl-C.
+    var attributes = posix_spawnattr_t()
+    unsafe posix_spawnattr_init(&attributes)
+    var signals = sigset_t()
+    unsafe sigemptyset(&signals)
+    unsafe sigaddset(&signals, SIGINT)
+    unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
+    unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+    let arguments = unsafe words.map { unsafe strdup($0) } + [nil]
+    let pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
+    let code = unsafe posix_spawn(&pid, words[0], &actions, &attributes, arguments, pairs)
+    var copies = unsafe arguments + pairs
+    while let word = unsafe copies.popLast() { unsafe free(word) }
+    unsafe posix_spawnattr_destroy(&attributes)
+    unsafe posix_spawn_file_actions_destroy(&actions)
+    precondition(code == 0, "\(words[0]) cannot be started (error \(code))")
+    return pid
+  }
+}
