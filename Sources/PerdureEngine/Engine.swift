@@ -1,6 +1,5 @@
 package import PerdureModel
 package import PerdureValue
-import Synchronization
 
 /// A session with everything that makes conversations go on: tasks, agents, submissions.
 package final class Engine: Sendable {
