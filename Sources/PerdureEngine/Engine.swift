@@ -1,6 +1,5 @@
 package import PerdureModel
 package import PerdureValue
-import Synchronization
 
 /// A session with everything that makes conversations go on: tasks, agents, submissions.
 package final class Engine: Sendable {
@@ -208,7 +207,7 @@ package final class Engine: Sendable {
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     try scheduler.enable()
     let store = session.store
-    try await session.waits.wait(for: .submission(id)) {
+    try await session.waits.wait(for: id) {
       guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")
       }

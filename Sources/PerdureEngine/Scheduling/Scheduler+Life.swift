@@ -18,6 +18,14 @@ extension Scheduler {
     }
   }
 
+  /// How many tasks are remembered for whatever reason; none once all have ended.
+  package var heldTaskCount: Int {
+    state.withLock { state in
+      state.candidates.count + state.invocations.count + state.owned.count
+        + state.awaitedBy.count + state.sleepers.count + state.blocked.count
+    }
+  }
+
   /// Returns when nothing runs, nothing can run now, and nothing sleeps.
   package func waitUntilQuiet() async {
     await withCheckedContinuation { continuation in

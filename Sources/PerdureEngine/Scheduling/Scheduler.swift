@@ -147,7 +147,9 @@ package final class Scheduler: Sendable {
   /// Whoever commits also decides what runs next: a task of its own would have to wait for the line
   /// and to be woken, which costs more than the pass.
   func passHere() async {
-    if beginPass() { await passUntilDone() } else { resolveQuiet() }
+    guard beginPass() else { return resolveQuiet() }
+    // Only once: others may commit without a pause, and the caller has its own work to go on with.
+    if await passOnce() { Task.detached { [self] in await passUntilDone() } }
   }
 
   private func beginPass() -> Bool {
@@ -162,23 +164,24 @@ package final class Scheduler: Sendable {
     }
   }
 
-  private func passUntilDone() async {
-    repeat {
-      state.withLock { $0.isReconsidering = false }
-      do {
-        try await pass()
-      } catch {
-        state.withLock { $0.isPassing = false }
-        commitFailed(error)
-        resolveQuiet()
-        return
-      }
-    } while state.withLock({ state in
-      if state.isReconsidering, !state.isClosing { return true }
-      state.isPassing = false
-      return false
-    })
-    resolveQuiet()
+  private func passUntilDone() async { while await passOnce() {} }
+
+  /// Passes over the candidates and returns whether there are more by now.
+  private func passOnce() async -> Bool {
+    state.withLock { $0.isReconsidering = false }
+    var error: (any Error)?
+    do {
+      try await pass()
+    } catch let failure {
+      error = failure
+    }
+    let hasMore = state.withLock { state in
+      state.isPassing = error == nil && state.isReconsidering && !state.isClosing
+      return state.isPassing
+    }
+    if let error { commitFailed(error) }
+    if !hasMore { resolveQuiet() }
+    return hasMore
   }
 
   private func pass() async throws {

@@ -158,18 +158,6 @@ package struct TaskRuntime: Sendable {
   /// Returns when everything staged so far is on disk.
   func barrier() async throws { try await scheduler.session.barrier() }
 
-  /// Returns the outcomes of tasks that are all terminal.
-  func outcomes(_ ids: [TaskID]) async throws -> [TaskOutcome] {
-    var outcomes: [TaskOutcome] = []
-    for id in ids {
-      guard let outcome = try await scheduler.session.task(id)?.state.outcome else {
-        throw PerdureError(.notFound, "task \(id) has no outcome")
-      }
-      outcomes.append(outcome)
-    }
-    return outcomes
-  }
-
   /// Sends a report about this task.
   func report(_ message: String, type: String = "task_error") {
     surroundings.report(Report(type: type, message: message, task: taskId))
