@@ -26,7 +26,9 @@ final class Invocation: Sendable {
     self.scheduler = scheduler
   }
 
-  /// Starts the code. The scheduler owns the task: it cancels it on abort and joins it at close.
+  /// Starts the code.
+  ///
+  /// The scheduler owns the task: it cancels it on abort and joins it at close.
   func start() {
     signal.attach(Task.detached { [self] in await run() })
   }

@@ -279,7 +279,9 @@ package final class Transaction {
   // MARK: Documents
 
   /// Returns the value of a built-in document as this commit sees it; the initial value if there
-  /// is none. Never creates it.
+  /// is none.
+  ///
+  /// Never creates it.
   package func value(
     _ definition: DocumentDefinition,
     _ conversation: ConversationID

@@ -46,7 +46,9 @@ final class WaitList: Sendable {
   }
 
   /// Returns when `target` has ended on disk; `hasEnded` is asked once after registration, so that
-  /// an end in between is not missed. Cancelling the calling task ends only this wait.
+  /// an end in between is not missed.
+  ///
+  /// Cancelling the calling task ends only this wait.
   func wait(
     for target: Target,
     hasEnded: @escaping @Sendable () async throws -> Bool
