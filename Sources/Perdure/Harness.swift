@@ -70,6 +70,8 @@ extension Duration {
 /// Everything is committed before anybody sees it: kill the process at any moment, open the store
 /// again with the same extensions, call `resume`, and unfinished work continues. One process owns
 /// a store at a time. All members may be called from any task.
+///
+/// A new conversation has all extensions and no model; `Conversation.configure` chooses one.
 public final class Harness: Sendable {
   let engine: Engine
 

@@ -75,7 +75,7 @@ enum RunVerb {
       prompt = text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
     guard let prompt, prompt.contains(where: { !$0.isWhitespace }) else {
-      throw UsageError.make("the prompt is empty", "say what to answer")
+      throw UsageError.make("the prompt is empty", "give it in quotes, or on standard input")
     }
     return prompt
   }
