@@ -77,31 +77,6 @@ extension StorageConformance {
         try expect(found?.deltasSinceBase, step + 1, "the number of deltas")
       }
     },
-    Case(name: "copies are apart from their source") { store in
-      _ = try await store.root()
-      let source = DocumentRecord.rewindable(try await store.mint(), "doc")
-      let early = try await store.commit(.createDocument(source, version: 1, value: ["n": 1]))
-      try await store.commit(
-        .changeDocument(source.id, .delta(version: 1, operations: [.set(["n"], 2)]))
-      )
-      let (one, two): (ConversationID, ConversationID) =
-        (try await store.mint(), try await store.mint())
-      let then = DocumentRecord.rewindable(try await store.mint(), "doc", in: one)
-      let now = DocumentRecord.rewindable(try await store.mint(), "doc", in: two)
-      let copied = try await store.commit(
-        .conversation(ConversationRecord(id: one)),
-        .conversation(ConversationRecord(id: two)),
-        .copyDocument(then, source: source.id, at: early),
-        .copyDocument(now, source: source.id, at: nil)
-      )
-      try await store.commit(.retireDocument(source.id))
-      let first = try await store.reads.document(then.id, at: nil)
-      try expect(first?.value, ["n": 1], "the copy of the past")
-      try expect(first?.record.createdAt, copied, "the stamp of the copy")
-      let second = try await store.reads.document(now.id, at: nil)
-      try expect(second?.value, ["n": 2], "the copy of the present")
-      try expect(second?.deltasSinceBase, 0, "the deltas of the copy")
-    },
     Case(name: "addresses tell scopes, kinds and keys apart") { store in
       _ = try await store.root()
       let task = TaskRecord(try await store.mint())
@@ -242,31 +217,6 @@ extension StorageConformance {
           try await store.commit(writes)
         }
       }
-    },
-    Case(name: "a copy is refused unless it matches its source") { store in
-      _ = try await store.root()
-      let source = DocumentRecord.rewindable(try await store.mint(), "doc")
-      let other: ConversationID = try await store.mint()
-      try await store.commit(
-        .createDocument(source, version: 1, value: [:]),
-        .conversation(ConversationRecord(id: other))
-      )
-      let copy = DocumentRecord.rewindable(try await store.mint(), "doc", in: other)
-      try await expectError(.invalidBatch, "rejected", "a source that the batch retires") {
-        try await store.commit(
-          .copyDocument(copy, source: source.id, at: nil),
-          .retireDocument(source.id)
-        )
-      }
-      let wrong = DocumentRecord.rewindable(copy.id, "other", in: other)
-      try await expectError(.invalidBatch, "rejected", "another kind") {
-        try await store.commit(.copyDocument(wrong, source: source.id, at: nil))
-      }
-      try await expectError(.invalidBatch, "rejected", "no such source") {
-        try await store.commit(.copyDocument(copy, source: try id(99), at: nil))
-      }
-      try expect(try await store.reads.document(source.id, at: nil)?.value, [:], "the source")
-      try expect(try await store.reads.findDocument(copy.address, at: nil), nil, "the copy")
     },
   ]
 }

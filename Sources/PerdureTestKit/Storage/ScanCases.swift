@@ -91,49 +91,6 @@ extension StorageConformance {
         try expect(ids, order == .ascending ? [3, 4, 5, 6] : [6, 5, 4, 3], order.rawValue)
       }
     },
-    Case(name: "a fork sees its ancestors up to where it left") { store in
-      _ = try await store.root()
-      var head = EntryRecord(try id(10))
-      head.head = head.id
-      try await store.commit(
-        .entry(head),
-        .entry(EntryRecord(try id(11))),
-        .entry(EntryRecord(try id(12)))
-      )
-      let parent = ConversationRecord.Parent(conversationId: .root, at: try id(11))
-      try await store.commit(.conversation(ConversationRecord(id: try id(20), parent: parent)))
-      try await store.commit(.entry(EntryRecord(try id(21), in: try id(20))))
-      let early = ConversationRecord.Parent(conversationId: try id(20), at: try id(10))
-      try await store.commit(.conversation(ConversationRecord(id: try id(30), parent: early)))
-      try await store.commit(.entry(EntryRecord(try id(31), in: try id(30))))
-      for (conversation, wanted) in [(20, [10, 11, 21]), (30, [10, 31])] as [(Int64, [Int64])] {
-        for order in [ScanOrder.ascending, .descending] {
-          let ids = try await all(limit: 1, order: order) {
-            try await store.reads.scanEntries(EntryQuery(conversationId: try id(conversation)), $0)
-          }.map { $0.id.value }
-          try expect(
-            ids,
-            order == .ascending ? wanted : wanted.reversed(),
-            "conversation \(conversation), \(order.rawValue)"
-          )
-        }
-        let marker = try await store.reads.latestHeadMarker(
-          try id(conversation),
-          atOrBefore: nil
-        )
-        try expect(marker, head, "the inherited head marker")
-      }
-      try expect(
-        try await store.reads.entry(try id(12), visibleIn: try id(20)),
-        nil,
-        "a later entry"
-      )
-      let seen = try await store.reads.entry(try id(11), visibleIn: try id(20))
-      try expect(seen?.entry.id.value, 11, "an inherited entry")
-      try await expectError(.invalidRequest, "unknown conversation", "no such conversation") {
-        _ = try await store.reads.entry(try id(11), visibleIn: try id(99))
-      }
-    },
   ]
 
   private static func ids(_ store: StorageHarness, _ order: ScanOrder) async throws -> [[Int64]] {

@@ -24,8 +24,8 @@ public enum StorageConformance {
 
   /// What a backend must do, and a layer in front of one as well.
   public static let cases: [Case] =
-    tableCases + scanCases + taskCases + submissionCases + documentCases + documentRuleCases
-    + identityCases + extraCases
+    tableCases + scanCases + forkCases + taskCases + submissionCases + documentCases
+    + documentRuleCases + copyCases + identityCases + extraCases
 
   /// What only a bare backend can be asked to do.
   public static let backendCases: [Case] = groupCases
