@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "buffers.h"
+
 struct text {
   char *bytes;
   size_t count, capacity;
@@ -38,7 +40,7 @@ static void release(struct text *text) {
   memset(text, 0, sizeof *text);
 }
 
-static long long receive(const char *bytes, size_t count) {
+long long perdure_buffer_receive(const char *bytes, size_t count) {
   incoming.count = 0;
   if (!reserve(&incoming, count)) return -ENOMEM;
   memcpy(incoming.bytes, bytes, count);
@@ -46,8 +48,7 @@ static long long receive(const char *bytes, size_t count) {
   return (long long)count;
 }
 
-/* Moves the outgoing text out as a string; NULL with errno if it is none. */
-static char *take_string(void) {
+char *perdure_buffer_take_string(void) {
   struct text text = outgoing;
   memset(&outgoing, 0, sizeof outgoing);
   if (text.failed || !reserve(&text, 0)) {
@@ -63,6 +64,20 @@ static char *take_string(void) {
   }
   return text.bytes;
 }
+
+char *perdure_buffer_take(size_t *count) {
+  struct text text = outgoing;
+  memset(&outgoing, 0, sizeof outgoing);
+  if (text.failed || !reserve(&text, 0)) {
+    free(text.bytes);
+    errno = ENOMEM;
+    return 0;
+  }
+  *count = text.count;
+  return text.bytes;
+}
+
+void perdure_text_forget(void) { release(&incoming); }
 
 void perdure_streams_open(void) {
   for (int descriptor = 0; descriptor < 3; descriptor++)
@@ -83,7 +98,7 @@ unsigned long long perdure_text_word(long long index) {
   return word;
 }
 
-static long long read_all(int descriptor, long long limit) {
+long long perdure_buffer_read_all(int descriptor, long long limit) {
   incoming.count = 0;
   for (;;) {
     if (!reserve(&incoming, 65536)) return -ENOMEM;
@@ -97,32 +112,34 @@ static long long read_all(int descriptor, long long limit) {
 }
 
 long long perdure_text_read_file(long long limit) {
-  char *path = take_string();
+  char *path = perdure_buffer_take_string();
   if (!path) return -errno;
   int descriptor = open(path, O_RDONLY | O_CLOEXEC);
   long long result = descriptor < 0 ? -errno : 0;
   free(path);
   if (descriptor < 0) return result;
-  result = read_all(descriptor, limit);
+  result = perdure_buffer_read_all(descriptor, limit);
   close(descriptor);
   return result;
 }
 
-long long perdure_text_read_input(long long limit) { return read_all(STDIN_FILENO, limit); }
+long long perdure_text_read_input(long long limit) {
+  return perdure_buffer_read_all(STDIN_FILENO, limit);
+}
 
 long long perdure_text_variable(void) {
-  char *name = take_string();
+  char *name = perdure_buffer_take_string();
   if (!name) return -errno;
   const char *value = getenv(name);
   free(name);
-  return value ? receive(value, strlen(value)) : -ENOENT;
+  return value ? perdure_buffer_receive(value, strlen(value)) : -ENOENT;
 }
 
 long long perdure_text_full_path(void) {
-  char *path = take_string();
+  char *path = perdure_buffer_take_string();
   if (!path) return -errno;
   char *full = realpath(path, 0);
-  long long result = full ? receive(full, strlen(full)) : -errno;
+  long long result = full ? perdure_buffer_receive(full, strlen(full)) : -errno;
   free(full);
   free(path);
   return result;
@@ -131,7 +148,7 @@ long long perdure_text_full_path(void) {
 long long perdure_text_working_directory(void) {
   char *path = getcwd(0, 0);
   if (!path) return -errno;
-  long long result = receive(path, strlen(path));
+  long long result = perdure_buffer_receive(path, strlen(path));
   free(path);
   return result;
 }
@@ -139,12 +156,12 @@ long long perdure_text_working_directory(void) {
 long long perdure_text_error(int code) {
   char buffer[256];
   const char *text = strerror_r(code, buffer, sizeof buffer);
-  return receive(text, strlen(text));
+  return perdure_buffer_receive(text, strlen(text));
 }
 
 int perdure_text_path_kind(void) {
   struct stat status;
-  char *path = take_string();
+  char *path = perdure_buffer_take_string();
   if (!path) return -errno;
   int result = stat(path, &status) == 0 ? 0 : -errno;
   free(path);
@@ -155,7 +172,7 @@ int perdure_text_path_kind(void) {
 }
 
 int perdure_text_make_folders(void) {
-  char *path = take_string();
+  char *path = perdure_buffer_take_string();
   if (!path) return -errno;
   int result = 0;
   for (char *end = path + 1; result == 0 && *path; end++) {

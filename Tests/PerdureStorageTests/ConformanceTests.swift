@@ -6,7 +6,7 @@ import Testing
 
 /// A backend under test.
 enum Backend: String, CaseIterable, CustomTestStringConvertible {
-  case memory, sqlite
+  case memory, sqlite, jsonl
 
   var testDescription: String { rawValue }
 }
@@ -46,6 +46,9 @@ struct ConformanceTests {
       case .sqlite:
         let path = folder.file("store.sqlite")
         return try await DirectStore(try await SQLiteStorage.open(path: path, durability: .normal))
+      case .jsonl:
+        let path = folder.file("store")
+        return try await DirectStore(try await JSONLStorage.open(path: path, durability: .normal))
       }
     }
     try await run.test.run(harness)

@@ -14,7 +14,10 @@ final class TemporaryFolder: Sendable {
   func file(_ name: String) -> String { path + "/" + name }
 
   /// The names in it, in order.
-  var names: [String] {
+  var names: [String] { names(in: path) }
+
+  /// The names in a folder, in order.
+  func names(in path: String) -> [String] {
     guard let folder = unsafe opendir(path) else { return [] }
     defer { unsafe closedir(folder) }
     var names: [String] = []
@@ -30,7 +33,11 @@ final class TemporaryFolder: Sendable {
   }
 
   deinit {
-    for name in names { unsafe unlink(file(name)) }
+    for name in names {
+      for inner in names(in: file(name)) { unsafe unlink(file(name) + "/" + inner) }
+      unsafe rmdir(file(name))
+      unsafe unlink(file(name))
+    }
     unsafe rmdir(path)
   }
 }

@@ -16,6 +16,9 @@ void perdure_text_put(unsigned long long word, int count);
 /* Eight bytes of the incoming text from `index` on; what lies behind its end reads as 0. */
 unsigned long long perdure_text_word(long long index);
 
+/* Frees the memory of the incoming text, which otherwise stays as large as its longest one. */
+void perdure_text_forget(void);
+
 /* Reads the file that the outgoing text names, at most `limit` bytes (else -EFBIG); the length. */
 long long perdure_text_read_file(long long limit);
 

@@ -10,6 +10,14 @@ private struct Undo {
   var extras: [(MemoryState.ExtraKey, JSON?)] = []
 }
 
+/// A group that may be applied to the state that judged it.
+struct PreparedGroup {
+  /// What each batch does.
+  var effects: [BatchEffects]
+  /// The counters behind the group.
+  var counters: StoreCounters
+}
+
 extension MemoryState {
   /// Applies a group, or changes nothing and throws.
   mutating func apply(
@@ -18,6 +26,37 @@ extension MemoryState {
     nextId: Int64
   ) throws {
     let after = try counters.advanced(by: group, expecting: expected, nextId: nextId)
+    _ = try applyAll(group, nextId: nextId)
+    counters = after
+  }
+
+  /// Judges a group as `apply` does, and leaves everything as it was.
+  mutating func prepare(
+    _ group: [Batch],
+    expecting expected: StoreCounters,
+    nextId: Int64
+  ) throws -> PreparedGroup {
+    let after = try counters.advanced(by: group, expecting: expected, nextId: nextId)
+    let applied = try applyAll(group, nextId: nextId)
+    for undo in applied.reversed() { revert(undo) }
+    return PreparedGroup(effects: applied.map { $0.effects }, counters: after)
+  }
+
+  /// Applies a group that this state has judged, and that is now on disk.
+  mutating func adopt(_ prepared: PreparedGroup, _ group: [Batch]) {
+    for (effects, batch) in zip(prepared.effects, group) { _ = apply(effects, batch) }
+    counters = prepared.counters
+  }
+
+  /// Applies a batch that was on disk; sequence numbers may be left out.
+  mutating func replay(_ batch: Batch) throws {
+    let effects = try BatchEffects(batch, facts(BatchNeeds(batch)))
+    _ = apply(effects, batch)
+    counters.nextSequence = batch.sequence + 1
+    counters.nextId = max(counters.nextId, effects.nextId)
+  }
+
+  private mutating func applyAll(_ group: [Batch], nextId: Int64) throws -> [Undo] {
     var applied: [Undo] = []
     do {
       for batch in group {
@@ -29,7 +68,7 @@ extension MemoryState {
       for undo in applied.reversed() { revert(undo) }
       throw error
     }
-    counters = after
+    return applied
   }
 
   private mutating func apply(_ effects: BatchEffects, _ batch: Batch) -> Undo {

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// Everything a store in memory holds, with the indexes that its queries need.
-struct MemoryState {
+package struct MemoryState {
   struct Document {
     var record: DocumentRecord
     var revisions: [Revision]
@@ -44,6 +44,10 @@ struct MemoryState {
 // MARK: - Single changes, each of which can be taken back
 
 extension MemoryState {
+  mutating func set(_ write: ExtraWrite) {
+    extras[ExtraKey(scope: write.scope, id: write.id)] = write.value
+  }
+
   mutating func add(_ record: ConversationRecord) {
     let id = record.id.value
     types[id] = .conversation

@@ -3,11 +3,11 @@ package import PerdureValue
 
 /// A store in one SQLite file, in the shape of pi-durable's.
 package final class SQLiteStorage: Storage {
-  private let thread: SQLiteThread
+  private let thread: StoreThread<SQLiteStore>
   private let isReadOnly: Bool
   private let path: String
 
-  private init(thread: SQLiteThread, isReadOnly: Bool, path: String) {
+  private init(thread: StoreThread<SQLiteStore>, isReadOnly: Bool, path: String) {
     self.thread = thread
     self.isReadOnly = isReadOnly
     self.path = path
@@ -27,7 +27,7 @@ package final class SQLiteStorage: Storage {
   ) async throws -> SQLiteStorage {
     let path = StorePath.resolved(path)
     try StorePath.check(path, mayBeAbsent: !readOnly)
-    let thread = try SQLiteThread.start()
+    let thread = try StoreThread<SQLiteStore>()
     do {
       try await thread.adopt {
         if readOnly { return try openReading(path) }

@@ -10,7 +10,7 @@ package enum Durability: String, Sendable, CaseIterable {
 }
 
 /// An open SQLite store, for the one thread that uses it.
-package final class SQLiteStore {
+package final class SQLiteStore: BlockingStore {
   package let connection: Connection
   let isReadOnly: Bool
   private(set) var hasExtras = false

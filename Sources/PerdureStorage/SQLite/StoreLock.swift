@@ -19,16 +19,17 @@ package final class StoreLock: Sendable {
 
   private let descriptor: Int32
 
-  /// Takes the lock of the store at `path`; throws `storeInUse` naming the owner.
-  package init(store path: String) throws {
-    let file = path + ".lock"
+  /// Takes the lock of the store at `path`, on the file `path.lock` or another; throws `storeInUse`
+  /// naming the owner.
+  package init(store path: String, file: String? = nil) throws {
+    let file = file ?? path + ".lock"
     let opened = unsafe perdure_lock_open(file)
-    guard opened >= 0 else { throw Self.failure(-opened, path) }
+    guard opened >= 0 else { throw Self.failure(-opened, path, file) }
     let taken = perdure_lock_take(opened)
     guard taken == 0 else {
       let owner = Self.readOwner(opened)
       perdure_lock_close(opened)
-      throw taken == -EWOULDBLOCK ? Self.inUse(path, owner) : Self.failure(-taken, path)
+      throw taken == -EWOULDBLOCK ? Self.inUse(path, owner) : Self.failure(-taken, path, file)
     }
     descriptor = opened
     // A hint for people; the lock holds without it.
@@ -82,7 +83,11 @@ package final class StoreLock: Sendable {
     )
   }
 
-  private static func failure(_ code: Int32, _ path: String) -> PerdureError {
+  private static func failure(
+    _ code: Int32,
+    _ path: String,
+    _ file: String
+  ) -> PerdureError {
     let reason = unsafe String(cString: strerror(code))
     switch code {
     case ENOENT, ENOTDIR:
@@ -95,7 +100,7 @@ package final class StoreLock: Sendable {
     default:
       return PerdureError(
         .storeUnwritable,
-        "the lock file \(path).lock cannot be opened",
+        "the lock file \(file) cannot be opened",
         hint: "make the folder of the store writable, or choose another path",
         cause: reason
       )

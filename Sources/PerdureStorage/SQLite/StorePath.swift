@@ -7,6 +7,7 @@ enum StorePath {
   /// Returns the path without symbolic links, so that two names of one store share one lock.
   static func resolved(_ path: String) -> String {
     if let full = real(path) { return full }
+    if path.hasSuffix("/"), path != "/" { return resolved(String(path.dropLast())) }
     let slash = path.lastIndex(of: "/")
     let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     let name = slash.map { String(path[path.index(after: $0)...]) } ?? path
@@ -46,6 +47,21 @@ enum StorePath {
         hint: "choose another path for the store",
         cause: cause
       )
+    }
+  }
+
+  /// Throws unless the path names a folder or, if `mayBeAbsent`, nothing.
+  static func checkFolder(_ path: String, mayBeAbsent: Bool) throws {
+    switch unsafe perdure_path_kind(path) {
+    case Int32(PERDURE_PATH_DIRECTORY.rawValue): return
+    case Int32(PERDURE_PATH_ABSENT.rawValue): try check(path, mayBeAbsent: mayBeAbsent)
+    case Int32(PERDURE_PATH_FILE.rawValue):
+      throw PerdureError(
+        .storeUnreadable,
+        "\(path) is a file, not the folder of a JSONL store",
+        hint: "name a folder"
+      )
+    default: try check(path, mayBeAbsent: false)
     }
   }
 

@@ -1,0 +1,204 @@
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// The state of an open store, which reads take without waiting for the disk.
+final class JSONLState: Sendable {
+  let memory: Mutex<MemoryState>
+  /// Why the store answers nothing any more.
+  let failure: Mutex<PerdureError?>
+
+  init(_ memory: MemoryState) {
+    self.memory = Mutex(memory)
+    failure = Mutex(nil)
+  }
+
+  func check() throws {
+    if let failure = failure.withLock({ $0 }) { throw failure }
+  }
+}
+
+/// The files of an open store, for the one thread that writes them.
+final class JSONLJournal: BlockingStore {
+  let state: JSONLState
+  private let files: any StoreFiles
+  private let errors: JSONLErrors
+  private let flushes: Bool
+  // Held as long as the store is open.
+  private var lock: StoreLock?
+
+  private var main: FileMark
+  private var hasExtras: Bool
+  private var sidecars: [Sidecar: SidecarSpan]
+  /// Whether names were added that are not on disk yet.
+  private var hasNewNames = false
+
+  /// How many bytes may be unnecessary in a sidecar before it is rewritten, where that costs waits
+  /// for the disk.
+  private static let tolerated = 64 << 10
+
+  /// Opens the files for writing, and leaves nothing behind of commits that were cut off.
+  init(
+    _ files: any StoreFiles,
+    _ errors: JSONLErrors,
+    flushes: Bool,
+    lock: StoreLock?
+  ) throws {
+    self.files = files
+    self.errors = errors
+    self.flushes = flushes
+    self.lock = lock
+    var recovery = JSONLRecovery(files, errors, repairs: true)
+    let recovered = try recovery.run()
+    state = JSONLState(recovered.state)
+    hasExtras = recovered.extrasSize > 0
+    sidecars = recovered.sidecars
+    do {
+      try files.append([], to: JSONLNames.main)
+      if flushes { try files.flushNames() }
+      guard let mark = try files.mark(JSONLNames.main), mark.size == recovered.mainSize else {
+        throw errors.moved
+      }
+      main = mark
+    } catch let error as FileFailure {
+      throw errors.opening(error, JSONLNames.main)
+    }
+    for sidecar in sidecars.keys { reclaim(sidecar, tolerating: 0) }
+  }
+
+  // MARK: Commits
+
+  func apply(_ group: [Batch], expecting expected: StoreCounters, nextId: Int64) throws {
+    try state.check()
+    let prepared = try state.memory.withLock {
+      try $0.prepare(group, expecting: expected, nextId: nextId)
+    }
+    try checkInPlace()
+    var encoder = GroupEncoder()
+    var derived = expected.nextId
+    for (batch, effects) in zip(group, prepared.effects) {
+      derived = max(derived, effects.nextId)
+      let isLast = batch.sequence + 1 == prepared.counters.nextSequence
+      encoder.add(batch, effects, nextId: isLast && derived < nextId ? nextId : nil)
+    }
+    if group.isEmpty, nextId > expected.nextId {
+      encoder.add(ExtrasRecord(commit: nil, nextId: nextId, writes: []))
+    }
+    try write(encoder)
+    state.memory.withLock { $0.adopt(prepared, group) }
+    for sidecar in encoder.finished { drop(sidecar) }
+    for sidecar in encoder.touched where !encoder.finished.contains(sidecar) {
+      reclaim(sidecar, tolerating: flushes ? Self.tolerated : 0)
+    }
+  }
+
+  /// Throws if another program wrote to the store or moved it.
+  private func checkInPlace() throws {
+    let found: FileMark?
+    do {
+      found = try files.mark(JSONLNames.main)
+    } catch {
+      throw errors.opening(error, JSONLNames.main)
+    }
+    guard files.areInPlace(), let found, found.number == main.number else { throw errors.moved }
+    guard found.size == main.size else { throw errors.foreign(expected: main.size, found.size) }
+  }
+
+  private func write(_ group: GroupEncoder) throws {
+    var name = JSONLNames.main
+    do {
+      for sidecar in group.touched {
+        name = sidecar.name
+        try append(group.additions[sidecar] ?? GroupEncoder.Addition(), to: sidecar)
+      }
+      if !group.extras.isEmpty {
+        name = JSONLNames.extras
+        try files.append(group.extras, to: name)
+        hasNewNames = hasNewNames || !hasExtras
+        hasExtras = true
+      }
+      if flushes {
+        for sidecar in group.touched {
+          name = sidecar.name
+          try files.flush(name)
+        }
+        name = JSONLNames.extras
+        if !group.extras.isEmpty { try files.flush(name) }
+        // A marker must not be on disk before the names of what it confirms.
+        if hasNewNames { try files.flushNames() }
+        hasNewNames = false
+      }
+      name = JSONLNames.main
+      guard !group.markers.isEmpty else { return }
+      try files.append(group.markers, to: name)
+      main.size += group.markers.count
+      if flushes { try files.flush(name) }
+    } catch {
+      let error = errors.writing(error, name)
+      state.failure.withLock { $0 = error }
+      throw error
+    }
+  }
+
+  private func append(_ addition: GroupEncoder.Addition, to sidecar: Sidecar) throws(FileFailure) {
+    try files.append(addition.bytes, to: sidecar.name)
+    if sidecars[sidecar] == nil { hasNewNames = true }
+    var span = sidecars[sidecar] ?? SidecarSpan(size: 0)
+    if let base = addition.newBase { span.neededFrom = span.size + base }
+    span.size += addition.bytes.count
+    sidecars[sidecar] = span
+  }
+
+  // MARK: Reclamation
+
+  // All of it is upkeep: what fails is tried again later, at the latest when the store is opened.
+
+  private func drop(_ sidecar: Sidecar) {
+    guard sidecars.removeValue(forKey: sidecar) != nil else { return }
+    try? files.remove(sidecar.name)
+  }
+
+  /// Rewrites a sidecar whose unnecessary beginning is longer than tolerated.
+  private func reclaim(_ sidecar: Sidecar, tolerating limit: Int) {
+    guard let span = sidecars[sidecar], span.neededFrom > limit else { return }
+    let temporary = sidecar.name + JSONLNames.replacement
+    do {
+      guard let needed = try files.read(sidecar.name, from: span.neededFrom),
+        needed.count == span.size - span.neededFrom
+      else { return }
+      try files.write(needed, to: temporary)
+      if flushes { try files.flush(temporary) }
+      try files.rename(temporary, to: sidecar.name)
+    } catch { return }
+    hasNewNames = true
+    sidecars[sidecar] = SidecarSpan(size: span.size - span.neededFrom)
+  }
+
+  func afterCall() {}
+
+  func close() {
+    if state.failure.withLock({ $0 == nil }) {
+      for sidecar in sidecars.keys { reclaim(sidecar, tolerating: 0) }
+    }
+    lock = nil
+  }
+}
+
+extension JSONLErrors {
+  var moved: PerdureError {
+    PerdureError(
+      .foreignWriter,
+      "the store \(path) was moved or replaced while it was open",
+      hint: "open the store again"
+    )
+  }
+
+  func foreign(expected: Int, _ found: Int) -> PerdureError {
+    PerdureError(
+      .foreignWriter,
+      "another program wrote to the store \(path) while it was open",
+      hint: "stop the other program and open the store again",
+      details: ["expected": .int(expected), "found": .int(found)]
+    )
+  }
+}

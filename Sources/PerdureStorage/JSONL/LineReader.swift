@@ -1,0 +1,68 @@
+import PerdureModel
+import PerdureValue
+
+/// The complete lines of one file of a store.
+struct LineReader {
+  struct Line {
+    let json: JSON
+    /// The line's number, from 1.
+    let number: Int
+    /// The line's bytes without its end.
+    let bytes: Range<Int>
+  }
+
+  let name: String
+  /// The size of the file without the torn line at its end.
+  let size: Int
+  /// Whether there is a torn line.
+  let isTorn: Bool
+  private let bytes: [UInt8]
+  private let errors: JSONLErrors
+
+  /// Reads a file; one that is missing has no lines.
+  init(_ name: String, _ files: any StoreFiles, _ errors: JSONLErrors) throws {
+    self.name = name
+    self.errors = errors
+    do {
+      bytes = try files.read(name, from: 0) ?? []
+    } catch {
+      throw errors.opening(error, name)
+    }
+    let end = bytes.lastIndex(of: Self.lineFeed).map { $0 + 1 } ?? 0
+    size = end
+    isTorn = end < bytes.count
+  }
+
+  private static let lineFeed = UInt8(ascii: "\n")
+
+  /// Visits the lines in order; an error without a place in it gets the line's.
+  func forEach(_ body: (Line) throws -> Void) throws {
+    var start = 0
+    var number = 1
+    while start < size {
+      let end = bytes[start..<size].firstIndex(of: Self.lineFeed) ?? size
+      do {
+        let json = try JSON(parsing: Array(bytes[start..<end]))
+        try check(json)
+        try body(Line(json: json, number: number, bytes: start..<end))
+      } catch let error as JSONError {
+        throw errors.corrupt(name, line: number, "\(error)")
+      } catch let error as PerdureError where error.details == nil && error.code == .storeCorrupt {
+        throw errors.corrupt(name, line: number, error.description)
+      }
+      start = end + 1
+      number += 1
+    }
+  }
+
+  /// The bytes of a line.
+  func text(of line: Line) -> [UInt8] { Array(bytes[line.bytes]) }
+
+  private func check(_ json: JSON) throws {
+    guard let format = json["format"]?.int else {
+      throw PerdureError(.storeCorrupt, "the line has no format")
+    }
+    guard format >= 1 else { throw PerdureError(.storeCorrupt, "the format is \(format)") }
+    guard format == 1 else { throw errors.newer(name, format: format) }
+  }
+}
