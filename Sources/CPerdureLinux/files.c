@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +62,19 @@ int perdure_folder_is_at(int folder) {
   free(path);
   return result;
 }
+
+static int lock(int folder, int kind) {
+  int result;
+  do result = flock(folder, kind);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : -errno;
+}
+
+int perdure_folder_share(int folder) { return lock(folder, LOCK_SH); }
+
+int perdure_folder_exclude(int folder) { return lock(folder, LOCK_EX | LOCK_NB); }
+
+void perdure_folder_release(int folder) { lock(folder, LOCK_UN); }
 
 static int is_regular(int folder, const struct dirent *item) {
   struct stat status;

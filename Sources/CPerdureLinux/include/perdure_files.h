@@ -23,6 +23,15 @@ int perdure_folder_open(void);
 /* 1 if the outgoing path still names the open folder, 0 if it names another or nothing. */
 int perdure_folder_is_at(int folder);
 
+/* Waits until the folder is shared with those that read it, and nobody excludes them. */
+int perdure_folder_share(int folder);
+
+/* Excludes those that read the folder, or fails at once with -EWOULDBLOCK if there are any. */
+int perdure_folder_exclude(int folder);
+
+/* Ends either. */
+void perdure_folder_release(int folder);
+
 /* The names of the regular files in the folder, each followed by a slash; the length. */
 long long perdure_folder_names(int folder);
 

@@ -89,6 +89,13 @@ package final class FolderFiles: StoreFiles {
     if code != -Self.isMissing { try Self.check(Int64(code)) }
   }
 
+  // A file system without locks has readers that may have to read again.
+  package func share() { _ = perdure_folder_share(folder) }
+
+  package func exclude() -> Bool { perdure_folder_exclude(folder) == 0 }
+
+  package func release() { perdure_folder_release(folder) }
+
   package func areInPlace() -> Bool {
     Self.put(path)
     return perdure_folder_is_at(folder) == 1

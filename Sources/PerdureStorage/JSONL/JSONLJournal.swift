@@ -30,6 +30,8 @@ final class JSONLJournal: BlockingStore {
   private var main: FileMark
   private var hasExtras: Bool
   private var sidecars: [Sidecar: SidecarSpan]
+  /// The sidecars that nobody needs any more.
+  private var finished: Set<Sidecar> = []
   /// Whether names were added that are not on disk yet.
   private var hasNewNames = false
 
@@ -63,7 +65,7 @@ final class JSONLJournal: BlockingStore {
     } catch let error as FileFailure {
       throw errors.opening(error, JSONLNames.main)
     }
-    for sidecar in sidecars.keys { reclaim(sidecar, tolerating: 0) }
+    reclaim(tolerating: 0)
   }
 
   // MARK: Commits
@@ -86,10 +88,11 @@ final class JSONLJournal: BlockingStore {
     }
     try write(encoder)
     state.memory.withLock { $0.adopt(prepared, group) }
-    for sidecar in encoder.finished { drop(sidecar) }
-    for sidecar in encoder.touched where !encoder.finished.contains(sidecar) {
-      reclaim(sidecar, tolerating: flushes ? Self.tolerated : 0)
+    for sidecar in encoder.finished where sidecars.removeValue(forKey: sidecar) != nil {
+      finished.insert(sidecar)
     }
+    for sidecar in encoder.touched where sidecars[sidecar] != nil { finished.remove(sidecar) }
+    reclaim(encoder.touched, tolerating: flushes ? Self.tolerated : 0)
   }
 
   /// Throws if another program wrote to the store or moved it.
@@ -153,14 +156,21 @@ final class JSONLJournal: BlockingStore {
 
   // All of it is upkeep: what fails is tried again later, at the latest when the store is opened.
 
-  private func drop(_ sidecar: Sidecar) {
-    guard sidecars.removeValue(forKey: sidecar) != nil else { return }
-    try? files.remove(sidecar.name)
+  /// Removes what is finished, and rewrites what begins with more than is tolerated; among all
+  /// sidecars or some.
+  private func reclaim(_ candidates: [Sidecar]? = nil, tolerating limit: Int) {
+    let rewritten = (candidates ?? Array(sidecars.keys)).filter {
+      sidecars[$0]?.neededFrom ?? 0 > limit
+    }
+    guard !finished.isEmpty || !rewritten.isEmpty, files.exclude() else { return }
+    defer { files.release() }
+    for sidecar in finished { try? files.remove(sidecar.name) }
+    finished = []
+    for sidecar in rewritten { rewrite(sidecar) }
   }
 
-  /// Rewrites a sidecar whose unnecessary beginning is longer than tolerated.
-  private func reclaim(_ sidecar: Sidecar, tolerating limit: Int) {
-    guard let span = sidecars[sidecar], span.neededFrom > limit else { return }
+  private func rewrite(_ sidecar: Sidecar) {
+    guard let span = sidecars[sidecar] else { return }
     let temporary = sidecar.name + JSONLNames.replacement
     do {
       guard let needed = try files.read(sidecar.name, from: span.neededFrom),
@@ -178,7 +188,7 @@ final class JSONLJournal: BlockingStore {
 
   func close() {
     if state.failure.withLock({ $0 == nil }) {
-      for sidecar in sidecars.keys { reclaim(sidecar, tolerating: 0) }
+      reclaim(tolerating: 0)
     }
     lock = nil
   }

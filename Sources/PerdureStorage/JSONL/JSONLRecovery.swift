@@ -83,7 +83,7 @@ struct JSONLRecovery {
   ) throws -> ([Marker], lines: [Int64: LineReader.Line]) {
     var markers: [Marker] = []
     var lines: [Int64: LineReader.Line] = [:]
-    try main.forEach { line in
+    try main.visit { line in
       let marker = try Marker(json: line.json, line: line.number)
       guard marker.sequence > markers.last?.sequence ?? 0 else {
         throw PerdureError(
@@ -127,7 +127,7 @@ struct JSONLRecovery {
   ) throws {
     let file = try LineReader(JSONLNames.extras, files, errors)
     var unconfirmed: Int?
-    try file.forEach { line in
+    try file.visit { line in
       let record = try ExtrasRecord(json: line.json)
       let isConfirmed =
         record.commit.map { commit in
@@ -203,7 +203,7 @@ struct SidecarFile {
     size = reader.size
     isTorn = reader.isTorn
     var last: Position?
-    try reader.forEach { line in
+    try reader.visit { line in
       let record = try SidecarRecord(json: line.json)
       let position = Position(sequence: record.sequence, ordinal: record.ordinal)
       if let last, position <= last {

@@ -106,8 +106,10 @@ package final class JSONLStorage: InMemoryReads {
     let folder = try folder(path, errors, creates: false)
     try requireStore(folder, errors, mayBeEmpty: false)
     let files = wrapping?(folder) ?? folder
-    // The owner may remove what a commit made unnecessary that was not read yet; then main has
-    // grown, and reading again finds that commit.
+    files.share()
+    defer { files.release() }
+    // An owner that does not know of sharing may remove what a commit made unnecessary that was not
+    // read yet; then main has grown, and reading again finds that commit.
     for _ in 0..<20 {
       let before = try? files.mark(JSONLNames.main)
       do {

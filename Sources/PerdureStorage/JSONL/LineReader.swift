@@ -36,7 +36,7 @@ struct LineReader {
   private static let lineFeed = UInt8(ascii: "\n")
 
   /// Visits the lines in order; an error without a place in it gets the line's.
-  func forEach(_ body: (Line) throws -> Void) throws {
+  func visit(_ body: (Line) throws -> Void) throws {
     var start = 0
     var number = 1
     while start < size {

@@ -22,6 +22,12 @@ package protocol StoreFiles: Sendable {
   func truncate(_ name: String, to size: Int) throws(FileFailure)
   /// Removes a file; one that is missing is no failure.
   func remove(_ name: String) throws(FileFailure)
+  /// Keeps those that `exclude` readers from doing so until `release`.
+  func share()
+  /// Keeps readers waiting until `release`; `false` if somebody reads now.
+  func exclude() -> Bool
+  /// Ends `share` or `exclude`.
+  func release()
   /// Whether the path of the store still names this folder.
   func areInPlace() -> Bool
 }
