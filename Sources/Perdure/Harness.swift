@@ -8,6 +8,13 @@ public enum StoreLocation: Sendable {
   case sqlite(at: String)
   /// In one SQLite file, with a chosen promise.
   case sqliteFile(at: String, durability: Durability)
+  /// In a folder of JSON lines, which is created if it is missing; commits survive a power failure.
+  ///
+  /// All of it is held in memory while it is open.
+  case jsonl(at: String)
+  /// In a folder of JSON lines, with a chosen promise; without full durability a power failure may
+  /// damage it.
+  case jsonlFolder(at: String, durability: Durability)
   /// Nowhere: everything is gone when the process ends.
   case memory
   /// In a store that was opened before.

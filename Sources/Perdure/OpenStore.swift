@@ -31,6 +31,12 @@ extension StoreLocation {
         path: path,
         durability: durability == .full ? .full : .normal
       )
+    case .jsonl(let path): try await JSONLStorage.open(path: path)
+    case .jsonlFolder(let path, let durability):
+      try await JSONLStorage.open(
+        path: path,
+        durability: durability == .full ? .full : .normal
+      )
     case .memory: MemoryStorage()
     case .opened(let store): store.storage
     case .custom(let storage): storage

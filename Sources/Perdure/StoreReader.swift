@@ -11,6 +11,12 @@ public struct StoreReader: Sendable {
     StoreReader(storage: try await SQLiteStorage.open(path: path, readOnly: true))
   }
 
+  /// Opens the JSONL store in the folder at `path` for reading, as it is now; a missing one throws
+  /// `notFound`.
+  public static func open(jsonlAt path: String) async throws -> StoreReader {
+    StoreReader(storage: try await JSONLStorage.open(path: path, readOnly: true))
+  }
+
   /// All reads of the store.
   public var reads: any StorageReads { storage }
 

@@ -91,8 +91,17 @@ struct BadInput: Sendable, CustomTestStringConvertible {
       ["run", "--store", $0.file("s"), "--model", "a/m", "--base-url", "nonsense", "Hi"]
     },
     run("a missing working folder", 3, "does not exist") { ["--cwd", $0.file("nowhere")] },
-    BadInput("a folder as store", 3, "keeps no stores in folders") {
-      ["log", "--store", $0.path]
+    BadInput("a log of a folder that is none", 3, "there is no store at") {
+      ["log", "--store", $0.file("none/")]
+    },
+    BadInput("a folder of other files as store", 3, "holds other files and no store") { folder in
+      let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+      return ["run", "--store", folder.path, "--faux", script, "Hi"]
+    },
+    BadInput("a file named as a folder", 3, "is a file, not the folder of a JSONL store") {
+      folder in
+      let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+      return ["run", "--store", script + "/", "--faux", script, "Hi"]
     },
     BadInput("a store in a missing folder", 3, "the folder of the store") { folder in
       let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)

@@ -59,7 +59,7 @@ enum Outcome {
     let hint =
       switch address {
       case .memory: "the store in memory is gone"
-      case .file: "`\(address.resumeCommand)` continues"
+      case .file, .folder: "`\(address.resumeCommand)` continues"
       }
     reporter.end(ExitStatus(signal: signal), error: SignalWatch.error(signal, hint: hint))
   }

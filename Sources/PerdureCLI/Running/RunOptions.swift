@@ -7,7 +7,7 @@ enum RunOptions {
     Option(
       name: "store",
       value: "PATH",
-      help: "the SQLite file of the conversations, or :memory:\n"
+      help: "the SQLite file of the conversations, a folder of JSON lines, or :memory:\n"
         + "(default: $XDG_DATA_HOME/perdure/perdure.sqlite)"
     ),
     Option(

@@ -5,10 +5,12 @@ import PerdureModel
 enum StoreAddress: Sendable {
   case memory
   case file(String)
+  /// JSON lines.
+  case folder(String)
 
   /// Reads `--store`; without it that is the user's own store.
   ///
-  /// A folder means JSONL, which this version does not have.
+  /// A folder, or a path with a slash at its end, means JSON lines.
   init(_ arguments: ParsedArguments) throws {
     let path = try arguments.value("store") ?? Self.userStore()
     if path == ":memory:" {
@@ -16,17 +18,19 @@ enum StoreAddress: Sendable {
       return
     }
     guard !path.isEmpty else {
-      throw UsageError.make("--store names nothing", "give the path of a file")
+      throw UsageError.make("--store names nothing", "give the path of a file or folder")
     }
     if path.hasSuffix("/") || HostText.kind(ofPath: path) == .folder {
-      throw PerdureError(
-        .invalidConfiguration,
-        "the store \(path) is a folder, and this version keeps no stores in folders",
-        hint:
-          "give the path of a file, such as \(path.hasSuffix("/") ? path : path + "/")store.sqlite"
-      )
+      self = .folder(HostText.fullPath(path) ?? Self.withoutSlashes(HostText.absolutePath(path)))
+      return
     }
     self = .file(HostText.fullPath(path) ?? HostText.absolutePath(path))
+  }
+
+  private static func withoutSlashes(_ path: String) -> String {
+    var path = path
+    while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+    return path
   }
 
   private static func userStore() throws -> String {
@@ -47,7 +51,7 @@ enum StoreAddress: Sendable {
   var text: String {
     switch self {
     case .memory: ":memory:"
-    case .file(let path): path
+    case .file(let path), .folder(let path): path
     }
   }
 
@@ -56,16 +60,37 @@ enum StoreAddress: Sendable {
 
   /// Opens it for writing; the folder of the user's own store is created.
   func open(durability: Durability, isOwn: Bool) async throws -> OpenStore {
-    guard case .file(let path) = self else { return try await OpenStore.open(.memory) }
-    if isOwn, let slash = path.lastIndex(of: "/") {
-      try HostText.makeFolders(String(path[..<slash]))
+    switch self {
+    case .memory: return try await OpenStore.open(.memory)
+    case .folder(let path):
+      return try await OpenStore.open(.jsonlFolder(at: path, durability: durability))
+    case .file(let path):
+      if isOwn, let slash = path.lastIndex(of: "/") {
+        try HostText.makeFolders(String(path[..<slash]))
+      }
+      return try await OpenStore.open(.sqliteFile(at: path, durability: durability))
     }
-    return try await OpenStore.open(.sqliteFile(at: path, durability: durability))
+  }
+
+  /// Opens it for reading, also while another process owns it.
+  func openReader() async throws -> StoreReader {
+    switch self {
+    case .memory:
+      throw PerdureError(
+        .notFound,
+        "a store in memory holds nothing yet",
+        hint: "give the path of a file or folder"
+      )
+    case .folder(let path): try await StoreReader.open(jsonlAt: path)
+    case .file(let path): try await StoreReader.open(sqliteAt: path)
+    }
   }
 
   /// Whether there is something to read.
   var exists: Bool {
-    guard case .file(let path) = self else { return false }
-    return HostText.kind(ofPath: path) != .nothing
+    switch self {
+    case .memory: false
+    case .file(let path), .folder(let path): HostText.kind(ofPath: path) != .nothing
+    }
   }
 }

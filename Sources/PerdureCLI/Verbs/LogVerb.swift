@@ -23,24 +23,17 @@ enum LogVerb {
   ) async throws -> ExitStatus {
     let id = try conversation(arguments)
     let address = try StoreAddress(arguments)
-    guard case .file(let path) = address else {
-      throw PerdureError(
-        .notFound,
-        "a store in memory holds nothing yet",
-        hint: "give the path of a file"
-      )
-    }
-    let reader = try await StoreReader.open(sqliteAt: path)
+    let reader = try await address.openReader()
     guard let record = try await reader.reads.conversation(id) else {
       let known = try await reader.conversations().map { "\($0.id)" }
       throw PerdureError(
         .notFound,
-        "the store \(path) has no conversation \(id)",
+        "the store \(address.text) has no conversation \(id)",
         hint: known.isEmpty
           ? "it has none at all yet" : "it has \(known.prefix(20).joined(separator: ", "))"
       )
     }
-    reporter.header(["store": .string(path), "conversation": record.id.json])
+    reporter.header(["store": .string(address.text), "conversation": record.id.json])
     for entry in try await reader.entries(of: id) {
       let time = try await reader.time(ofEntry: entry.id)
       if reporter.isJSON {

@@ -23,11 +23,11 @@ enum ResumeVerb {
   ) async throws -> ExitStatus {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
-    guard case .file(let path) = address else { return try nothing(address, reporter) }
+    if case .memory = address { return try nothing(address, reporter) }
     guard address.exists else {
       throw PerdureError(
         .notFound,
-        "there is no store at \(path)",
+        "there is no store at \(address.text)",
         hint: "check the path given with --store"
       )
     }
