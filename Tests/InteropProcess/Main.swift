@@ -12,6 +12,7 @@ import PerdureValue
 ///     InteropProcess dump STORE                    prints all that the store holds as JSON
 ///     InteropProcess resume STORE SCENARIOS        goes on with unfinished work
 ///
+/// A store whose name ends with `.jsonl` is a folder of JSON lines, any other one a SQLite file.
 /// `resume` ends with status 3 if the store needs a feature that this version lacks.
 @main
 struct Main {
@@ -38,7 +39,7 @@ struct Main {
   }
 
   private static func dump(_ path: String) async throws {
-    let storage = try await SQLiteStorage.open(path: path, readOnly: true)
+    let storage = try await storage(at: path, readOnly: true)
     var value = try await StoreDump(storage).json()
     value["violations"] = .array(
       try await StoreInvariants.violations(of: storage).map { .string($0) }
@@ -76,6 +77,18 @@ struct Main {
     try await engine.close()
   }
 
+  /// A path says by its end what kind of store it names.
+  private static func storage(
+    at path: String,
+    readOnly: Bool = false
+  ) async throws -> any Storage {
+    // A killed process, not a power failure, is what is played here.
+    if path.hasSuffix(".jsonl") {
+      return try await JSONLStorage.open(path: path, durability: .normal, readOnly: readOnly)
+    }
+    return try await SQLiteStorage.open(path: path, durability: .normal, readOnly: readOnly)
+  }
+
   private static func open(
     _ path: String,
     _ scenarios: Scenarios,
@@ -88,10 +101,8 @@ struct Main {
     settings.partialIntervalMs = 0
     settings.outputIntervalMs = 0
     settings.retry.baseDelayMs = 300
-    // A killed process, not a power failure, is what is played here.
-    let storage = try await SQLiteStorage.open(path: path, durability: .normal)
     return try await Engine.open(
-      storage,
+      try await storage(at: path),
       Engine.Options(
         models: ScenarioModel(hangs: events.isWriting),
         registry: registry,

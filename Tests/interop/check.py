@@ -149,14 +149,24 @@ def bearings(dump):
 
 
 class Exchange:
-    def __init__(self, perdure, other, folder):
-        self.perdure, self.other, self.folder = perdure, other, folder
+    def __init__(self, perdure, other, folder, kind):
+        self.perdure, self.other, self.folder, self.kind = perdure, other, folder, kind
         self.checks = Checks()
         with open(SCENARIOS) as file:
             self.scenarios = json.load(file)
 
     def path(self, name):
-        return os.path.join(self.folder, name.replace(" ", "-") + ".sqlite")
+        return os.path.join(self.folder, name.replace(" ", "-") + "." + self.kind)
+
+    def copy(self, path):
+        """A copy of a store that is closed, whose file or folder is all of it."""
+        copy = self.path("copy")
+        if self.kind == "sqlite":
+            shutil.copyfile(path, copy)
+        else:
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(path, copy)
+        return copy
 
     def same(self, path, about):
         """Both read the same; returns what Perdure read."""
@@ -166,10 +176,9 @@ class Exchange:
         theirs = self.other.dump(path)
         self.checks.check(about + ": both read the same records and documents",
                           differences(mine, theirs))
-        # Opening a harness takes over what ran, so the context is derived from a copy. The store was
-        # closed just now, so its file is all of it.
-        shutil.copyfile(path, path + ".copy")
-        shown = asyncio.run(peer.contexts(path + ".copy", [c["id"] for c in mine["conversations"]]))
+        # Opening a harness takes over what ran, so the context is derived from a copy.
+        shown = asyncio.run(peer.contexts(self.copy(path),
+                                          [c["id"] for c in mine["conversations"]]))
         self.checks.check(about + ": both derive the same context", differences(
             {id: without_wording(m) for id, m in contexts.items()},
             {id: without_wording(m) for id, m in shown.items()}))
@@ -317,12 +326,15 @@ class Exchange:
 
 def main():
     program, folder = sys.argv[1:3]
-    exchange = Exchange(Perdure(program), Peer(), folder)
-    exchange.both_ways()
-    exchange.lacking()
-    checks = exchange.checks
-    print("%d passed, %d failed" % (checks.passed, checks.failed))
-    sys.exit(1 if checks.failed else 0)
+    failed = 0
+    for kind in ("sqlite", "jsonl"):
+        exchange = Exchange(Perdure(program), Peer(), folder, kind)
+        exchange.both_ways()
+        exchange.lacking()
+        checks = exchange.checks
+        print("%s: %d passed, %d failed" % (kind, checks.passed, checks.failed))
+        failed += checks.failed
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

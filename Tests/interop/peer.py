@@ -3,6 +3,8 @@
     peer.py write STORE SCENARIOS NAME    plays a scenario; may end in the middle by os._exit
     peer.py dump STORE                    prints all that the store holds as JSON
     peer.py resume STORE SCENARIOS        goes on with unfinished work and waits until it is idle
+
+A store whose name ends with .jsonl is a folder of JSON lines, any other one a SQLite file.
 """
 
 import asyncio
@@ -14,8 +16,10 @@ import time
 
 from pi_durable import Harness, Model, create_registry, define_extension, define_task, define_tool
 from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
+from pi_durable.env.posix import PosixExecutionEnv
 from pi_durable.providers.stream import ProviderStream, complete_stream
 from pi_durable.providers.usage import zero_usage
+from pi_durable.storage.jsonl import JsonlStorage
 from pi_durable.storage.sqlite.posix import open_posix_sqlite_database
 from pi_durable.storage.sqlite.storage import SqliteStorage
 
@@ -219,6 +223,8 @@ FOREIGN = define_task({"name": "interop.foreign", "version": 1, "initial": lambd
 
 
 async def open_store(path):
+    if path.endswith(".jsonl"):
+        return await JsonlStorage.open(path, PosixExecutionEnv(), BG, None)
     return await SqliteStorage.open(await open_posix_sqlite_database(path), None)
 
 
@@ -329,12 +335,23 @@ async def contexts(path, ids):
     return result
 
 
-async def dump(path):
+async def counters_of(path):
+    if path.endswith(".jsonl"):
+        with open(os.path.join(path, "main.jsonl")) as file:
+            last = [json.loads(line)["seq"] for line in file][-1]
+        store = await open_store(path)
+        next_id = await store.mint_id()
+        await store.close(BG)
+        return {"nextSequence": last + 1, "nextId": next_id}
     with sqlite3.connect(path) as database:
         next_id, next_sequence = database.execute(
             "SELECT next_id, next_seq FROM durable_metadata").fetchone()
     database.close()
-    counters = {"nextSequence": int(next_sequence), "nextId": int(next_id)}
+    return {"nextSequence": int(next_sequence), "nextId": int(next_id)}
+
+
+async def dump(path):
+    counters = await counters_of(path)
     store = await open_store(path)
     conversations = await every(lambda c: store.scan_conversations({}, 100, c, BG))
     tasks = await every(lambda c: store.scan_tasks({}, 100, c, BG))
