@@ -29,19 +29,18 @@ private struct StagedConformance: ConformanceStore {
 /// How the staging layer is tried.
 struct StagedRun: CustomTestStringConvertible, Sendable {
   enum Mode: String, CaseIterable { case unflushed, flushed, reopened }
+  enum Backend: String, CaseIterable { case memory, sqlite, jsonl }
 
   let test: StorageConformance.Case
   let mode: Mode
-  let isSQLite: Bool
+  let backend: Backend
 
-  var testDescription: String {
-    "\(isSQLite ? "sqlite" : "memory"), \(mode.rawValue): \(test.name)"
-  }
+  var testDescription: String { "\(backend.rawValue), \(mode.rawValue): \(test.name)" }
 
   static var all: [StagedRun] {
     StorageConformance.cases.flatMap { test in
       Mode.allCases.flatMap { mode in
-        [false, true].map { StagedRun(test: test, mode: mode, isSQLite: $0) }
+        Backend.allCases.map { StagedRun(test: test, mode: mode, backend: $0) }
       }
     }
   }
@@ -57,12 +56,18 @@ struct StagedRun: CustomTestStringConvertible, Sendable {
     let memory = Mutex(MemoryStorage())
     let harness = try await StorageHarness(reopensAfterCommits: run.mode == .reopened) {
       let storage: any Storage
-      if run.isSQLite {
+      switch run.backend {
+      case .sqlite:
         storage = try await SQLiteStorage.open(
           path: folder.appending(path: "s.sqlite").path,
           durability: .normal
         )
-      } else {
+      case .jsonl:
+        storage = try await JSONLStorage.open(
+          path: folder.appending(path: "s").path,
+          durability: .normal
+        )
+      case .memory:
         storage = memory.withLock {
           $0 = MemoryStorage(continuing: $0)
           return $0

@@ -98,9 +98,10 @@ public struct DocumentRecord: Sendable, Equatable {
   /// Whether only its newest value is kept: session scope, task scope, `latest`.
   public var isCurrentOnly: Bool { history != .rewindable }
 
-  /// Whether it lived at `sequence`.
-  public func isAlive(at sequence: Int64) -> Bool {
-    createdAt <= sequence && (retiredAt.map { sequence < $0 } ?? true)
+  /// Whether it lived after the commit `sequence`, or lives now.
+  public func isAlive(at sequence: Int64?) -> Bool {
+    guard let sequence else { return retiredAt == nil }
+    return createdAt <= sequence && (retiredAt.map { sequence < $0 } ?? true)
   }
 
   /// Reads the persisted form.
@@ -152,6 +153,40 @@ public enum DocumentContent: Sendable, Equatable {
   public var version: Int64 {
     switch self {
     case .base(let version, _), .delta(let version, _): version
+    }
+  }
+}
+
+extension DocumentContent {
+  /// Reads the persisted form.
+  public init(json: JSON) throws {
+    let reader = try RecordReader(json, "document content")
+    let version = try reader.int("version")
+    guard version >= 1 else { throw reader.fail("version", "a number from 1") }
+    switch try reader.string("kind") {
+    case "base":
+      guard let value = reader.optional("value") else { throw reader.fail("value", "present") }
+      self = .base(version: version, value: value)
+    case "delta":
+      do {
+        self = .delta(
+          version: version,
+          operations: try Operation.batch(json: .array(try reader.array("ops")))
+        )
+      } catch let error as OperationError {
+        throw PerdureError(.storeCorrupt, "an operation cannot be read", cause: "\(error)")
+      }
+    default: throw reader.fail("kind", "'base' or 'delta'")
+    }
+  }
+
+  /// The persisted form.
+  public var json: JSON {
+    switch self {
+    case .base(let version, let value):
+      ["kind": "base", "version": .int(version), "value": value]
+    case .delta(let version, let operations):
+      ["kind": "delta", "version": .int(version), "ops": .array(operations.map { $0.json })]
     }
   }
 }

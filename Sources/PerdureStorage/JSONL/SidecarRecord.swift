@@ -32,8 +32,10 @@ struct SidecarRecord {
       guard record.isLive else { throw payload.fail("value", "a live task") }
       self.payload = .task(record)
     case "document":
-      let content = try DocumentContent(reader: try payload.reader("content"))
-      self.payload = .document(try payload.id("id"), content)
+      guard let content = payload.optional("content") else {
+        throw payload.fail("content", "present")
+      }
+      self.payload = .document(try payload.id("id"), try DocumentContent(json: content))
     default: throw payload.fail("type", "'task' or 'document'")
     }
   }
@@ -56,36 +58,5 @@ struct SidecarRecord {
       "format": 1, "type": "record", "seq": .int(sequence), "ordinal": .int(ordinal),
       "payload": payload,
     ]
-  }
-}
-
-extension DocumentContent {
-  fileprivate init(reader: RecordReader) throws {
-    let version = try reader.int("version")
-    guard version >= 1 else { throw reader.fail("version", "a number from 1") }
-    switch try reader.string("kind") {
-    case "base":
-      guard let value = reader.optional("value") else { throw reader.fail("value", "present") }
-      self = .base(version: version, value: value)
-    case "delta":
-      do {
-        self = .delta(
-          version: version,
-          operations: try Operation.batch(json: .array(try reader.array("ops")))
-        )
-      } catch let error as OperationError {
-        throw PerdureError(.storeCorrupt, "an operation cannot be read", cause: "\(error)")
-      }
-    default: throw reader.fail("kind", "'base' or 'delta'")
-    }
-  }
-
-  fileprivate var json: JSON {
-    switch self {
-    case .base(let version, let value):
-      ["kind": "base", "version": .int(version), "value": value]
-    case .delta(let version, let operations):
-      ["kind": "delta", "version": .int(version), "ops": .array(operations.map { $0.json })]
-    }
   }
 }

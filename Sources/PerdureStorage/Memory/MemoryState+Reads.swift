@@ -16,8 +16,8 @@ extension MemoryState {
       ids = conversationIds
     }
     let items = ids.scan(order, after: after, limit: page.wanted) { id -> ConversationRecord? in
-      guard let record = ConversationID(id).flatMap({ conversations[$0] }) else { return nil }
-      if let owner = query.ownerConversationId, record.owner?.conversationId != owner { return nil }
+      guard let record = ConversationID(id).flatMap({ conversations[$0] }), query.matches(record)
+      else { return nil }
       return record
     }
     return Page(items, limit: page.limit, order: order) { $0.id.value }
@@ -121,8 +121,7 @@ extension MemoryState {
     let (order, after) = try page.start(default: .ascending)
     let ids = documentIds[query.scope] ?? SortedIds()
     let items = ids.scan(order, after: after, limit: page.wanted) { id -> DocumentRecord? in
-      guard let record = DocumentID(id).flatMap({ documents[$0]?.record }),
-        record.isAlive(at: query.at), query.kind.map({ $0 == record.address.kind }) ?? true
+      guard let record = DocumentID(id).flatMap({ documents[$0]?.record }), query.matches(record)
       else { return nil }
       return record
     }
@@ -133,21 +132,4 @@ extension MemoryState {
 extension PageRequest {
   /// One more than the limit, which tells whether a scan goes on.
   var wanted: Int { limit == Int.max ? limit : limit + 1 }
-}
-
-extension TaskQuery {
-  fileprivate func matches(_ record: TaskRecord) -> Bool {
-    (conversationId.map { $0 == record.conversationId } ?? true)
-      && (kind.map { $0 == record.kind } ?? true)
-      && (status.map { $0 == record.state.status } ?? true)
-      && (abortRequested.map { $0 == record.abortRequested } ?? true)
-      && (background.map { $0 == record.background } ?? true)
-  }
-}
-
-extension SubmissionQuery {
-  fileprivate func matches(_ record: SubmissionRecord) -> Bool {
-    (conversationId.map { $0 == record.conversationId } ?? true)
-      && (status.map { $0 == record.status } ?? true)
-  }
 }

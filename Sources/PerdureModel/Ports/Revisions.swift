@@ -1,17 +1,26 @@
-import PerdureModel
 import PerdureValue
 
 /// One revision of a document as a store keeps it.
-struct Revision: Sendable {
-  let sequence: Int64
-  let content: DocumentContent
+public struct Revision: Sendable {
+  /// The commit that wrote it.
+  public let sequence: Int64
+  public let content: DocumentContent
+
+  /// Makes a revision.
+  public init(sequence: Int64, content: DocumentContent) {
+    self.sequence = sequence
+    self.content = content
+  }
 }
 
 extension StoredDocument {
   /// Replays the newest base among `revisions` and the deltas behind it.
   ///
   /// Throws `storeCorrupt` if they do not make a value.
-  init(record: DocumentRecord, replaying revisions: some BidirectionalCollection<Revision>) throws {
+  public init(
+    record: DocumentRecord,
+    replaying revisions: some BidirectionalCollection<Revision>
+  ) throws {
     func corrupt(_ what: String, cause: String? = nil) -> PerdureError {
       PerdureError(.storeCorrupt, "document \(record.id) \(what)", cause: cause)
     }
@@ -49,14 +58,8 @@ extension StoredDocument {
 
 extension DocumentRecord {
   /// Throws `invalidRequest` if the document keeps no history and is asked for it.
-  func requireHistory(at sequence: Int64?) throws {
+  public func requireHistory(at sequence: Int64?) throws {
     guard sequence != nil, isCurrentOnly else { return }
     throw PerdureError(.invalidRequest, "document \(id) does not retain historical content")
-  }
-
-  /// Whether it lived after the commit `sequence`, or lives now.
-  func isAlive(at sequence: Int64?) -> Bool {
-    guard let sequence else { return retiredAt == nil }
-    return isAlive(at: sequence)
   }
 }
