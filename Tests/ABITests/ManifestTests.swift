@@ -39,7 +39,7 @@ struct ManifestTests {
     """#
 
   private func read(_ manifest: String) throws -> PluginDescription {
-    try PluginFiles.inspect(path: Fixtures.lifecycle(manifest: manifest))
+    try PluginFiles.describe(path: Fixtures.lifecycle(manifest: manifest))
   }
 
   /// A manifest with one more member; gives the sentence of its refusal behind the file's name.
@@ -48,7 +48,7 @@ struct ManifestTests {
       manifest: RefusalTests.plain.dropLast() + "," + member + "}"
     )
     do {
-      _ = try PluginFiles.inspect(path: path)
+      _ = try PluginFiles.describe(path: path)
       return nil
     } catch let error as PerdureError {
       return error.message.replacing("plugin file \(path) has a manifest with ", with: "")
@@ -193,7 +193,7 @@ struct ManifestTests {
         if bytes[start..<start + name.count].elementsEqual(name) { bytes[start + 1] = 0xFF }
       }
     }
-    let error = #expect(throws: PerdureError.self) { try PluginFiles.inspect(path: path) }
+    let error = #expect(throws: PerdureError.self) { try PluginFiles.describe(path: path) }
     #expect(error?.message == "plugin file \(path) has a manifest that is not UTF-8")
   }
 

@@ -138,6 +138,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     plugin("a plugin with two tools of one name", 8, "two tools named a"),
     plugin("a plugin that demands a runner", 9, "process of its own"),
     plugin("a schema with an unknown keyword", 10, "'patternProperties'"),
+    plugin("a schema with a word that is no type", 11, "has a tool a whose parameters"),
     run("a plugin in a runner", 5, "process of its own") { _ in
       ["--plugin", Fixtures.wordcount, "--isolation", "runner"]
     },
@@ -191,6 +192,20 @@ struct BadInput: Sendable, CustomTestStringConvertible {
   @Test(arguments: BadInput.models)
   func `a failed request has its status and its sentence`(_ row: BadInput) {
     check(row)
+  }
+
+  @Test(arguments: 1...11)
+  func `what run refuses is refused by inspection too`(_ number: Int) {
+    let folder = Folder()
+    let plugin = Fixtures.compile(
+      "Tests/Fixtures/Acceptance/refused.c",
+      as: "p.so",
+      in: folder,
+      ["-DCASE=\(number)"]
+    )
+    let result = Program.run(["plugin", "inspect", plugin], in: folder)
+    #expect(result.status == 5)
+    #expect(result.output == "")
   }
 
   private func check(_ row: BadInput) {

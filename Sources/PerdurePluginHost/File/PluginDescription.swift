@@ -47,7 +47,18 @@ package enum PluginFiles {
   /// Gives what the file at `path` says about itself; runs none of its code.
   ///
   /// Throws `plugin_refused` with one sentence if it is no plugin that this version could load.
-  package static func inspect(path: String) throws -> PluginDescription {
+  package static func inspect(
+    path: String,
+    checkSchema: (JSON) throws -> Void = { _ = try JSONSchema(compiling: $0) }
+  ) throws -> PluginDescription {
+    let description = try describe(path: path)
+    try checkServed(description.manifest, path)
+    try checkSchemas(description.manifest, path, checkSchema)
+    return description
+  }
+
+  /// Gives what the file at `path` says about itself, also if this version cannot serve it.
+  package static func describe(path: String) throws -> PluginDescription {
     try examine(path: path).description
   }
 
