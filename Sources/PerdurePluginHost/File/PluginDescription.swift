@@ -251,7 +251,19 @@ package enum PluginFiles {
     for library in file.needed where !allowedLibraries.contains(where: library.hasPrefix) {
       warnings.append("it needs \(library), which other machines may lack; link it statically")
     }
-    return warnings + notServed(manifest)
+    return warnings + notKnown(manifest) + notServed(manifest)
+  }
+
+  /// The pointers that are told; a manifest of a later version may have many.
+  private static let toldMembers = 20
+
+  private static func notKnown(_ manifest: Manifest) -> [String] {
+    let pointers = manifest.unknownMembers
+    let told = pointers.prefix(toldMembers).map {
+      "the manifest has a member this version does not know: \($0)"
+    }
+    let more = pointers.count - told.count
+    return more > 0 ? told + ["the manifest has \(more) more members of that kind"] : told
   }
 
   private static let allowedLibraries = [
