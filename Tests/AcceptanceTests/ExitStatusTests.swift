@@ -73,6 +73,9 @@ struct BadInput: Sendable, CustomTestStringConvertible {
       ["--isolation", "inprocess"]
     },
     run("an option twice", 2, "--store is given twice") { ["--store", $0.file("t")] },
+    run("a conversation that is no number", 2, "give the number of a conversation, or 'new'") { _ in
+      ["--conversation", "second"]
+    },
     run("two prompts", 2, "put the whole prompt in quotes") { _ in ["there"] },
     BadInput("an empty prompt", 2, "the prompt is empty") { folder in
       let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)

@@ -121,6 +121,29 @@ import Testing
     #expect(!text.contains("sk-secret"))
   }
 
+  @Test func `a new conversation is one more, and knows nothing of the first`() {
+    _ = run(["One"])
+    let second = run(["Two"], ["--conversation", "new", "--json"])
+    #expect(second.status == 0)
+    let id = second.events.first?["conversation"]?.int ?? 0
+    #expect(id > 1)
+    #expect(second.events.last?["conversation"]?.int == id)
+    let log = Program.run(["log", "--store", folder.file("s.sqlite"), "\(id)"], in: folder)
+    #expect(log.output.contains("Two"))
+    #expect(!log.output.contains("One"))
+  }
+
+  @Test func `a new conversation can be continued by its number`() {
+    let first = run(["One"], ["--conversation", "new", "--json"])
+    let id = first.events.first?["conversation"]?.int ?? 0
+    #expect(run(["Two"], ["--conversation", "\(id)"]).output == "Hello.\n")
+    let log = Program.run(
+      ["log", "--store", folder.file("s.sqlite"), "--json", "\(id)"],
+      in: folder
+    )
+    #expect(log.events.filter { $0["kind"] == "pi.user" }.count == 2)
+  }
+
   @Test func `an unknown conversation is named`() {
     _ = run(["One"])
     let result = run(["Two"], ["--conversation", "99"])
