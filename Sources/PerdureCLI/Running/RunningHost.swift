@@ -18,6 +18,7 @@ final class RunningHost: Sendable {
   private struct State {
     var awaited: SubmissionID?
     var settled: [SubmissionRecord] = []
+    var outputs = OutputFollower()
   }
 
   let harness: Harness
@@ -108,6 +109,9 @@ final class RunningHost: Sendable {
   }
 
   private func see(_ summary: CommitSummary) {
+    for news in state.withLock({ $0.outputs.take(summary) }) {
+      EventReport.write(news, to: reporter)
+    }
     EventReport.write(summary, to: reporter)
     let settled = summary.submissions.filter { $0.isSettled }
     guard !settled.isEmpty else { return }

@@ -73,6 +73,20 @@ enum Program {
     start([products + "/perdure"] + arguments, folder, input, environment)
   }
 
+  /// Starts `perdure` with standard output going to a pipe with a name; with `onTerminal` that is
+  /// a terminal, and so is standard error.
+  static func start(
+    _ arguments: [String],
+    in folder: Folder,
+    output: Journal,
+    onTerminal: Bool = false
+  ) -> Running {
+    let line = ([products + "/perdure"] + arguments).map { "'\($0)'" }.joined(separator: " ")
+    let command =
+      onTerminal ? #"exec script -qefc "$1" /dev/null > "$0""# : #"eval "exec $1" > "$0""#
+    return start(["/bin/sh", "-c", command, output.path, line], folder, "", [:])
+  }
+
   /// Runs another program to its end, as compilers are.
   static func runTool(_ words: [String], in folder: Folder) -> Finished {
     start(["/usr/bin/env"] + words, folder, "", [:]).wait()
