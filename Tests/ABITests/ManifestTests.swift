@@ -168,7 +168,10 @@ struct ManifestTests {
 
   @Test(arguments: [
     (#""bloking":true"#, ["/bloking"]),
-    (#""execution":{"bloking":true},"permissions":{"nets":1}"#, ["/execution/bloking", "/permissions/nets"]),
+    (
+      #""execution":{"bloking":true},"permissions":{"nets":1}"#,
+      ["/execution/bloking", "/permissions/nets"]
+    ),
     (
       #""tools":[{"name":"t","description":"","parameters":{"a/b":1},"repley":"safe","a/b":{"c":1}}]"#,
       ["/tools/0/repley", "/tools/0/a~1b"]
