@@ -149,11 +149,16 @@ struct BadInput: Sendable, CustomTestStringConvertible {
 
   static let models: [BadInput] = [
     model("401", 4, "valid key", #"{"error": {"status": 401, "message": "who are you"}}"#),
-    model("429", 75, "gave no answer", #"{"error": {"status": 429, "message": "slow down"}}"#),
+    model(
+      "429",
+      75,
+      "gave no answer and the prompt is over",
+      #"{"error": {"status": 429, "message": "slow down"}}"#
+    ),
     model(
       "429 with a long wait",
       75,
-      "run it again in 600 s",
+      "the prompt is over (HTTP 429: slow down); give it again in 600 s",
       #"{"error": {"status": 429, "message": "slow down", "retryAfterMs": 600000}}"#
     ),
     model(
@@ -231,6 +236,14 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     #expect(result.events.last?["exit"]?.int == Int64(row.status))
     #expect(result.events.last?["error"]?["message"]?.text?.isEmpty == false)
     #expect((try? JSON(parsing: result.error))?["code"] == result.events.last?["error"]?["code"])
+  }
+
+  @Test func `programs can tell a provider that failed from a busy conversation`() {
+    let folder = Folder()
+    let row = BadInput.models.first { $0.name == "500" }
+    let result = Program.run((row?.arguments(folder) ?? []) + ["--json"], in: folder)
+    #expect(result.status == 75)
+    #expect(result.events.last?["error"]?["code"] == "provider_unavailable")
   }
 
   @Test(arguments: [

@@ -77,6 +77,11 @@ import Testing
     )
     #expect(result.status == 75)
     #expect(result.error.contains("unfinished work; run `perdure resume --store \(store)`"))
+    let again = Program.run(
+      ["run", "--json", "--store", store, "--faux", folder.file("gate.json"), "Me too."],
+      in: folder
+    )
+    #expect(again.events.last?["error"]?["code"] == "conversation_busy")
     let log = Program.run(["log", "--store", store, "--json"], in: folder)
     #expect(log.events.filter { $0["kind"] == "pi.user" }.count == 1)
     #expect(log.events.last?["unfinished"] == true)

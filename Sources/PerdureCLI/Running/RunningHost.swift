@@ -186,8 +186,7 @@ final class RunningHost: Sendable {
 
   /// Returns the text of an answer.
   func answer(_ id: EntryID) async throws -> String {
-    guard let record = try await harness.reader.reads.entry(id)?.entry else { return "" }
-    return Transcript.text(of: record)
+    try await harness.reader.reads.entry(id)?.entry.text ?? ""
   }
 
   /// Returns why a submission got no answer.
@@ -199,7 +198,7 @@ final class RunningHost: Sendable {
     -> PerdureError
   {
     let noted = try await harness.reader.extra(scope: "failure", id: record.id.value)
-    return Unanswered.error(reason: reason, detail: detail, failure: noted)
+    return Remedy.added(to: Unanswered.error(reason: reason, detail: detail, failure: noted))
   }
 
   /// Returns the live tasks that cannot go on, as sentences.
