@@ -164,6 +164,26 @@ struct CallTests {
     #expect(try await linger("poll").messages("plugin_slow_start").isEmpty)
   }
 
+  @Test func `a tool that only the manifest names fails with a sentence`() async throws {
+    let source = URL(filePath: try Fixtures.folder()).appending(path: "misnamed.c")
+    let text = #"""
+      #include "perdure_easy.h"
+      PDR_PLUGIN_NOTE("c");
+      PDR_MANIFEST("{\"manifest\":1,\"id\":\"a\",\"version\":\"1.0.0\",\"runtime\":\"c\","
+                   "\"tools\":[{\"name\":\"count\",\"description\":\"\","
+                   "\"parameters\":{\"type\":\"object\"}}]}");
+      static int32_t count(pdr_easy_call *call) { return pdr_easy_answer(call, ""); }
+      PDR_EASY_PLUGIN({"cuont", count})
+      """#
+    try Data(text.utf8).write(to: source)
+    try await PluginBench.with(Fixtures.plugin(source: source, flags: [])) { (bench) async throws in
+      #expect(
+        await bench.failure("count")?.message
+          == "the manifest names a tool that PDR_EASY_PLUGIN lacks"
+      )
+    }
+  }
+
   @Test func `a refusal after a completion changes nothing`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       #expect(try await bench.text("refuse_after") == "done")
