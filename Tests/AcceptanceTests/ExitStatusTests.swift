@@ -67,6 +67,13 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     BadInput("an unknown verb", 2, "did you mean 'resume'?") { _ in ["resmue"] },
     BadInput("a verb that is to come", 2, "there is no verb 'serve'") { _ in ["serve"] },
     BadInput("half a verb", 2, "there is no verb 'plugin check'") { _ in ["plugin", "check", "x"] },
+    BadInput("a group of verbs", 2, "write 'perdure plugin inspect'") { _ in ["plugin"] },
+    BadInput("an option where a value belongs", 2, "--max-retries needs a value; write") { _ in
+      ["run", "--max-retries", "--faux", "x.json", "hi"]
+    },
+    run("a key variable with a space", 2, "--api-key-env cannot be 'a b'") { _ in
+      ["--api-key-env", "a b"]
+    },
     run("an unknown option", 2, "did you mean --plugin?") { _ in ["--plugn", "x"] },
     run("an option without its value", 2, "--cwd needs a value") { _ in ["--cwd"] },
     run("a value that is no choice", 2, "did you mean 'in-process'?") { _ in
@@ -108,6 +115,9 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     },
     BadInput("a log without a store", 3, "there is no store at") {
       ["log", "--store", $0.file("none.sqlite")]
+    },
+    BadInput("a log without the user's own store", 3, "run something first, or give --store") { _ in
+      ["log"]
     },
     BadInput("a missing script", 3, "No such file or directory") {
       ["run", "--store", $0.file("s"), "--faux", $0.file("none.json"), "Hi"]
@@ -255,6 +265,18 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     #expect(result.status == 0)
     #expect(!result.output.isEmpty)
     #expect(result.error == "")
+  }
+
+  @Test func `the help of resume has none of the defaults of run`() {
+    let help = Program.run(["resume", "--help"], in: Folder()).output
+    for word in [":memory:", "default: auto", "default: full", "default: 3", "OPENAI_API_KEY"] {
+      #expect(!help.contains(word))
+    }
+  }
+
+  @Test(arguments: ["run", "resume", "log"])
+  func `the help names the folder of the user's own store`(_ verb: String) {
+    #expect(Program.run([verb, "--help"], in: Folder()).output.contains("~/.local/share"))
   }
 
   @Test func `with standard output closed no file of the store gets the answer`() {

@@ -129,6 +129,19 @@ import Testing
     _ = run.wait()
   }
 
+  @Test func `the log names the process that works on unfinished work, while it does`() {
+    let run = startAtGate()
+    let log = Program.run(["log", "--store", store], in: folder)
+    #expect(log.output.contains("[unfinished work; process \(run.pid) works on it]"))
+    #expect(!log.output.contains("perdure resume"))
+    let json = Program.run(["log", "--store", store, "--json"], in: folder)
+    #expect(json.events.last?["owner"]?.int == Int64(run.pid))
+    run.signal(SIGKILL)
+    _ = run.wait()
+    let after = Program.run(["log", "--store", store], in: folder)
+    #expect(after.output.contains("`perdure resume --store \(store)` continues it"))
+  }
+
   @Test(arguments: [SIGINT, SIGTERM])
   func `the first signal closes so that resume continues`(_ signal: Int32) {
     let run = startAtGate()

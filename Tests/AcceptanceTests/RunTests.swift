@@ -60,6 +60,18 @@ import Testing
     #expect(log.output.contains("What is up?\n"))
   }
 
+  @Test(arguments: [("UTC", "+00:00"), ("<ZZZ>-5:45", "+05:45"), ("<ZZZ>3:30", "-03:30")])
+  func `the times of the log name their zone`(_ zone: String, _ offset: String) {
+    _ = run(["Hi"])
+    let log = Program.run(
+      ["log", "--store", folder.file("s.sqlite")],
+      in: folder,
+      environment: ["TZ": zone]
+    )
+    #expect(log.output.contains(/user  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ([-+]\d\d:\d\d)\n/))
+    #expect(log.output.contains(" \(offset)\n"))
+  }
+
   @Test func `standard input is not read beside a prompt`() {
     _ = run(["Hi"], input: "something else")
     let log = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder)

@@ -11,8 +11,8 @@ enum RunVerb {
       Option(
         name: "conversation",
         value: "ID",
-        help: "the conversation to continue (default: the first one), or\n"
-          + "'new' for one more"
+        help: "the conversation to continue, or 'new' for one more",
+        standard: "the first one"
       )
     ],
     positionals: ["[PROMPT]"],

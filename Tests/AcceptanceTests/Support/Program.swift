@@ -19,7 +19,7 @@ enum Program {
 
   /// A run that has not ended yet.
   struct Running: Sendable {
-    fileprivate let pid: pid_t
+    let pid: pid_t
     fileprivate let folder: Folder
     fileprivate let name: String
 
