@@ -149,7 +149,8 @@ package struct TaskRuntime: Sendable {
   }
 
   private func admittedRecord(whileClosing: Bool) throws -> TaskRecord {
-    guard !signal.hasEnded, whileClosing || !scheduler.isClosing, let record = scheduler.session.liveTask(taskId),
+    guard !signal.hasEnded, whileClosing || !scheduler.isClosing,
+      let record = scheduler.session.liveTask(taskId),
       record.state.status == .running, mode == .abort || !record.abortRequested
     else {
       throw PerdureError(.invocationEnded, "task \(taskId) no longer runs")
