@@ -101,6 +101,33 @@ import Testing
     try await next.end(engine)
   }
 
+  @Test func `a context that is being read is shared by all who ask for it`() async throws {
+    let session = try await Session.open(SlowStorage(MemoryStorage()), clock: ManualClock())
+    let contexts = ContextStore(store: session.store)
+    session.observe { contexts.observe($0) }
+    let entry = try await session.commit { tx in
+      _ = try await tx.createConversation(root: true)
+      return try await tx.append(
+        EntryDraft(kind: "pi.user", model: [["role": "user", "content": "hi"]]),
+        to: .root
+      )
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<64 {
+        group.addTask {
+          if number.isMultiple(of: 2) {
+            let view = try await contexts.view(of: .root, upTo: nil)
+            #expect(view.messages.count == 1)
+          } else {
+            #expect(try await contexts.entry(entry.id, in: .root) == entry)
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    try await session.close()
+  }
+
   @Test func `more conversations than contexts are kept run beside each other`() async throws {
     let bench = TestBench()
     let engine = try await bench.open(ScriptedModel { _ in ScriptedModel.text("hello") })

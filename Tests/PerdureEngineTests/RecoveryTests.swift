@@ -275,6 +275,18 @@ final class CopyingStorage: ForwardingStorage {
     try await next.end(engine)
   }
 
+  @Test func `a blocked task that is due does not keep the host busy`() async throws {
+    let bench = try await patched(try await died(.safe), "pi.tool") { task in
+      task.version = 3
+      task.state = .sleeping(checkpoint: ["phase": "call"], until: 0)
+    }
+    let engine = try await bench.open(calling(("a", "works", [:])))
+    try await engine.resume()
+    await engine.waitUntilQuiet()
+    #expect(engine.scheduler.obstacles.map(\.reason) == ["task_too_old"])
+    try await bench.end(engine)
+  }
+
   static let broken: [JSON] = [
     ["phase": "nowhere"], [:], .null, ["phase": 7], ["phase": "request", "attempt": 1],
     ["phase": "tools"],
