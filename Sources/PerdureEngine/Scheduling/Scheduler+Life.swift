@@ -71,7 +71,7 @@ extension Scheduler {
     for invocation in invocations { await invocation.join() }
     resolveQuiet()
     // Nothing ran here, so what the store says of the last process stays.
-    if state.withLock({ $0.refusal != nil }) { return }
+    if refusal != nil { return }
     // A clean stop is no crash: the restart count stays as it is. If this commit fails, the next
     // opening finds the tasks running and counts them, which is what a crash looks like.
     _ = try? await session.stage { tx in

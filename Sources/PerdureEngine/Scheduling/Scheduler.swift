@@ -1,4 +1,4 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 import Synchronization
 
@@ -61,6 +61,9 @@ package final class Scheduler: Sendable {
       }
     }
   }
+
+  /// Why no task of the store may run here, or `nil`.
+  package var refusal: PerdureError? { state.withLock { $0.refusal } }
 
   /// Makes every attempt to let tasks run fail with `error`.
   func refuse(_ error: PerdureError) { state.withLock { $0.refusal = error } }
