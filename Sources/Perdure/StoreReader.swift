@@ -33,7 +33,9 @@ public struct StoreReader: Sendable {
 
   /// Returns the submissions of a conversation, or of all, in order.
   public func submissions(of id: ConversationID? = nil) async throws -> [SubmissionRecord] {
-    try await Page.all { try await storage.scanSubmissions(SubmissionQuery(conversationId: id), $0) }
+    try await Page.all {
+      try await storage.scanSubmissions(SubmissionQuery(conversationId: id), $0)
+    }
   }
 
   /// Returns the value of a conversation's document, or `nil`.

@@ -76,7 +76,6 @@ struct StoreDump {
       return .object(row)
     }
   }
-
 }
 
 extension Array {
