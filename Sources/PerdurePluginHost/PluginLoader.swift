@@ -177,7 +177,16 @@ extension PluginFiles {
     case .failure(let refusal):
       let word = BorderCode(rawValue: refusal.code)?.word
       let message = refusal.message.isEmpty ? word ?? "\(refusal.code)" : refusal.message
-      throw refused(path, what, "ask the plugin's author", cause: message)
+      // What the loader says of a file system that allows no programs.
+      let isForbidden = refusal.message.hasSuffix("failed to map segment from shared object")
+      throw refused(
+        path,
+        what,
+        isForbidden
+          ? "set XDG_CACHE_HOME to a folder whose file system allows programs"
+          : "ask the plugin's author",
+        cause: message
+      )
     case nil:
       throw refused(
         path,
