@@ -122,7 +122,10 @@ extension PluginFiles {
     _ path: String
   ) async throws -> Entered {
     let result = await control(core) { () throws(PluginRefusal) in
-      let library = try LoadedLibrary(path: copy)
+      // Loading runs the constructors of the plugin.
+      let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
+        Result { () throws(PluginRefusal) in try LoadedLibrary(path: copy) }
+      }.get()
       let tables = HostTables(core: core)
       Immortals.keep(tables)
       return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)

@@ -61,6 +61,11 @@ final class RunningHost: Sendable {
       }
     }
     do {
+      if !record.plugins.isEmpty {
+        // What plugins print must not end up between answers or events.
+        try HostText.guardOutput()
+        try SignalWatch.watchPlugins(reporter)
+      }
       for file in record.plugins {
         let plugin = try await Plugin.load(
           path: file.path,
