@@ -53,7 +53,8 @@ package final class Scheduler: Sendable {
         guard case .running(let checkpoint) = record.state else { continue }
         var recovered = record
         recovered.state = .pending(checkpoint: checkpoint)
-        recovered.restarts = (record.restarts ?? 0) + 1
+        // Whatever stands in the store, the count only rises and ends at the limit.
+        recovered.restarts = min(max(record.restarts ?? 0, 0), .max - 1) + 1
         try await tx.replace(recovered)
       }
     }
@@ -129,7 +130,8 @@ package final class Scheduler: Sendable {
     let timer = Task.detached { [self] in
       // Long sleeps are taken in steps, and the wall clock decides, so that a machine that was
       // suspended wakes its tasks in time.
-      let wait = min(max(next - surroundings.clock.now(), 0), 60_000)
+      let now = surroundings.clock.now()
+      let wait = min(max(next, now) - now, 60_000)
       await surroundings.clock.sleep(nanoseconds: wait * 1_000_000)
       wakeSleepers()
     }
