@@ -294,8 +294,9 @@ package final class Session: Sendable {
   // MARK: End
 
   private func failed(_ error: PerdureError) {
-    report(Report(type: "session_failed", message: error.description))
-    end(StagedStore.failed(error))
+    let failure = StagedStore.failed(error)
+    report(Report(type: "session_failed", message: error.description, error: failure))
+    end(failure)
   }
 
   private func end(_ error: PerdureError?) {
