@@ -112,6 +112,15 @@ let package = Package(
       path: "Tests/CrashProcess",
       swiftSettings: base
     ),
+    .executableTarget(
+      name: "InteropProcess",
+      dependencies: [
+        "Perdure", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
+        "PerdureValue",
+      ],
+      path: "Tests/InteropProcess",
+      swiftSettings: base
+    ),
     .testTarget(
       name: "DurabilityTests",
       dependencies: ["PerdureValue", "TestPrograms"],

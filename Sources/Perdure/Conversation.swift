@@ -32,6 +32,8 @@ public struct Conversation: Sendable {
   }
 
   /// Changes model, extensions or tools from the next request on.
+  ///
+  /// Until then a conversation has no model, and all extensions with all their tools.
   public func configure(_ change: AgentChange) async throws {
     var object = JSONObject()
     if let model = change.model { object["model"] = model.json }
@@ -74,6 +76,9 @@ public struct Submission: Sendable {
   let engine: Engine
 
   /// Returns the settled record: `done` with the answer, or `unanswered` with the reason.
+  ///
+  /// The answer is the id of an entry, which `Harness.reader` gives; its text is in the `content`
+  /// of the message in `model`.
   ///
   /// Cancelling the calling task ends the wait, never the work.
   public func wait() async throws -> SubmissionRecord { try await engine.wait(for: id) }

@@ -70,6 +70,8 @@ extension Duration {
 /// Everything is committed before anybody sees it: kill the process at any moment, open the store
 /// again with the same extensions, call `resume`, and unfinished work continues. One process owns
 /// a store at a time. All members may be called from any task.
+///
+/// A new conversation has all extensions and no model; `Conversation.configure` chooses one.
 public final class Harness: Sendable {
   let engine: Engine
 
@@ -116,6 +118,12 @@ public final class Harness: Sendable {
     guard try await engine.session.store.conversation(id) != nil else { return nil }
     return Conversation(id: id, engine: engine)
   }
+
+  /// Why nothing of this store can run here, or `nil`.
+  ///
+  /// It holds work that needs what this version lacks, or its session failed. Everything that would
+  /// let work run throws this error.
+  public var refusal: PerdureError? { engine.scheduler.refusal }
 
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   public func resume() async throws { try await engine.resume() }

@@ -41,7 +41,9 @@ package final class Engine: Sendable {
   /// Opens an engine over an open storage, which it then owns; nothing runs yet.
   ///
   /// Tasks that ran when the last process died become pending again, and their restarts are
-  /// counted. If anything fails here the storage is closed.
+  /// counted. A store that holds work which this version cannot go on with is opened too, but stays
+  /// as it is: everything that would let tasks run throws `unsupportedFeature`. If anything fails
+  /// here the storage is closed.
   package static func open(_ storage: any Storage, _ options: Options) async throws -> Engine {
     do {
       let session = try await Session.open(
@@ -64,17 +66,32 @@ package final class Engine: Sendable {
         surroundings: surroundings
       )
       session.observe { contexts.observe($0) }
-      try await scheduler.recover()
-      return Engine(
+      let engine = Engine(
         session: session,
         scheduler: scheduler,
         contexts: contexts,
         options: options
       )
+      try await engine.takeOver()
+      return engine
     } catch {
       await storage.close()
       throw error
     }
+  }
+
+  /// Recovers unfinished work, or leaves all of it untouched if this version cannot go on with it.
+  private func takeOver() async throws {
+    do {
+      try await features.wholeStore()
+    } catch let error as PerdureError where error.code == .unsupportedFeature {
+      return scheduler.refuse(error)
+    }
+    try await scheduler.recover()
+  }
+
+  private var features: FeatureCheck {
+    FeatureCheck(session: session, kinds: Set(scheduler.definitions.keys))
   }
 
   // MARK: Conversations
@@ -101,6 +118,9 @@ package final class Engine: Sendable {
       }
       try await tx.edit(.agent, id) { agent in
         for (key, value) in change {
+          guard !PathSegment.unsafeKeys.contains(key) else {
+            throw PerdureError(.invalidInput, "'\(key.string)' is no choice of a conversation")
+          }
           if !value.isNull {
             try agent.assign([.key(key)], value)
           } else if agent.value[key] != nil {
@@ -122,8 +142,9 @@ package final class Engine: Sendable {
     to id: ConversationID,
     requestId: JSONString? = nil
   ) async throws -> SubmissionID {
-    try await requireServable(id)
+    try Self.check(content: content)
     try scheduler.enable()
+    try await features.conversation(id)
     return try await session.commit(conversation: id) { tx in
       if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
         guard known.kind == .input else {
@@ -156,9 +177,28 @@ package final class Engine: Sendable {
     }
   }
 
+  /// Content is stored and sent as it is, so its shape is checked where it comes in.
+  private static func check(content: JSON) throws {
+    func isItem(_ item: JSON) -> Bool {
+      switch item["type"]?.text {
+      case "text": item["text"]?.string != nil
+      case "image": item["data"]?.string != nil && item["mimeType"]?.string != nil
+      default: false
+      }
+    }
+    if content.string != nil { return }
+    guard let items = content.array, !items.isEmpty, items.allSatisfy(isItem) else {
+      throw PerdureError(
+        .invalidInput,
+        "the content of a submission is neither a string nor a list of text and image items",
+        hint: "give a string, or items with the type 'text' or 'image'"
+      )
+    }
+  }
+
   /// Returns the submission as it is on disk, or `nil`.
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    try await session.store.storage.submission(id)
+    try await session.store.flushedSubmission(id)
   }
 
   /// Returns the submission once it is settled on disk.
@@ -167,7 +207,7 @@ package final class Engine: Sendable {
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     try scheduler.enable()
     let store = session.store
-    try await session.waits.wait(for: .submission(id)) {
+    try await session.waits.wait(for: id) {
       guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")
       }
@@ -175,7 +215,7 @@ package final class Engine: Sendable {
       if record.isSettled { try await store.flush() }
       return record.isSettled
     }
-    guard let record = try await store.storage.submission(id) else {
+    guard let record = try await store.flushedSubmission(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record
@@ -190,8 +230,13 @@ package final class Engine: Sendable {
   package func abort(_ id: ConversationID) async throws {
     try scheduler.enable()
     try await session.commit(conversation: id) { tx in
+      guard try await tx.conversation(id) != nil else {
+        throw PerdureError(.notFound, "conversation \(id) does not exist")
+      }
       let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
-      for var record in tasks.sorted(by: { $0.id < $1.id }) where !record.abortRequested {
+      // A mark that a restart left gives way to a request.
+      for var record in tasks.sorted(by: { $0.id < $1.id })
+      where !record.abortRequested || record.abortReason != nil {
         record.abortRequested = true
         record.abortReason = nil
         record.restarts = nil
@@ -200,72 +245,16 @@ package final class Engine: Sendable {
     }
   }
 
-  // MARK: Features
-
-  /// Throws `unsupportedFeature` if the store holds work that this version cannot go on with.
-  package func requireServable() async throws {
-    for task in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
-      if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
-      if scheduler.definitions[task.kind] == nil {
-        throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
-      }
-      if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
-      if case .generation? = Self.builtin(task), task.state.checkpoint?["phase"] == "poll" {
-        throw Self.lacks("deferred answers (task \(task.id))")
-      }
-      try await requireServable(task.conversationId)
-    }
-    let queued = try await session.store.scanSubmissions(
-      SubmissionQuery(status: .queued),
-      PageRequest(limit: 1)
-    )
-    if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
-  }
-
-  private enum Builtin { case generation, tool }
-
-  private static func builtin(_ task: TaskRecord) -> Builtin? {
-    switch task.kind {
-    case GenerationTask.name: .generation
-    case ToolTask.name: .tool
-    default: nil
-    }
-  }
-
-  private func requireServable(_ id: ConversationID) async throws {
-    guard let record = try await session.store.conversation(id) else {
-      throw PerdureError(.notFound, "conversation \(id) does not exist")
-    }
-    if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
-    if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
-    let agent = try await session.snapshot(.agent, id)
-    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
-    let inbox = try await session.snapshot(.inbox, id)
-    if inbox["items"]?.array?.isEmpty == false {
-      throw Self.lacks("queued inbox items (conversation \(id))")
-    }
-  }
-
-  private static func lacks(_ feature: String) -> PerdureError {
-    PerdureError(
-      .unsupportedFeature,
-      "the store holds \(feature), which this version cannot go on with",
-      hint: "go on with the program that wrote it, or a newer version of this one"
-    )
-  }
-
   // MARK: Life
 
-  /// Lets unfinished work go on.
-  package func resume() async throws {
-    try await requireServable()
-    try scheduler.enable()
-  }
+  /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
+  package func resume() async throws { try scheduler.enable() }
 
-  /// Returns when nothing can go on any more and what was done last is on disk.
+  /// Returns when nothing can go on any more and all of it is on disk.
+  ///
+  /// A session that has failed is quiet.
   package func waitUntilQuiet() async {
     await scheduler.waitUntilQuiet()
-    // A store that fails here has failed its session, which says so to everybody.
     try? await session.barrier()
   }
 

@@ -57,8 +57,7 @@ public final class ManualClock: HostClock {
 
   /// Turns the clock by `duration` and wakes those whose time has come.
   public func advance(by duration: Duration) {
-    let (seconds, attoseconds) = duration.components
-    advance(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    advance(nanoseconds: Self.nanoseconds(duration))
   }
 
   private func advance(nanoseconds: Int64) {
@@ -73,22 +72,35 @@ public final class ManualClock: HostClock {
 
   /// Returns when somebody sleeps for at least `duration`; then the clock can be turned.
   public func waitForSleeper(of duration: Duration = .zero) async {
+    let least = Self.nanoseconds(duration)
+    await waitForSleeper { $0 >= least }
+  }
+
+  /// Returns when somebody sleeps for exactly `duration` from now on.
+  public func waitForSleeper(ofExactly duration: Duration) async {
+    let exact = Self.nanoseconds(duration)
+    await waitForSleeper { $0 == exact }
+  }
+
+  private static func nanoseconds(_ duration: Duration) -> Int64 {
     let (seconds, attoseconds) = duration.components
-    let least = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+  }
+
+  private func waitForSleeper(_ fits: (Int64) -> Bool) async {
+    func isThere(_ state: State) -> Bool {
+      state.sleepers.contains { fits($0.until - state.nanoseconds) }
+    }
     while true {
       await withCheckedContinuation { continuation in
         let found = state.withLock { state in
-          let found = state.sleepers.contains { $0.until - state.nanoseconds >= least }
+          let found = isThere(state)
           if !found { state.observers.append(continuation) }
           return found
         }
         if found { continuation.resume() }
       }
-      if state.withLock({ state in
-        state.sleepers.contains { $0.until - state.nanoseconds >= least }
-      }) {
-        return
-      }
+      if state.withLock({ isThere($0) }) { return }
     }
   }
 }

@@ -56,11 +56,11 @@ struct Main {
 /// The walk-throughs of appendix A of the semantics that this version can run.
 enum WalkThrough: String {
   /// A simple answer.
-  case a1 = "A1"
+  case answer = "A1"
   /// A parallel tool round.
-  case a2 = "A2"
+  case parallelRound = "A2"
   /// A sequential tool round.
-  case a3 = "A3"
+  case sequentialRound = "A3"
 }
 
 struct Play {
@@ -70,7 +70,7 @@ struct Play {
 
   private var model: ScriptedModel {
     ScriptedModel { [walk] request in
-      guard walk != .a1, ScriptedModel.turn(of: request) == 0 else {
+      guard walk != .answer, ScriptedModel.turn(of: request) == 0 else {
         return ScriptedModel.text("the ", "answer")
       }
       return ScriptedModel.calls(
@@ -86,7 +86,7 @@ struct Play {
       description: "Appends a line to a file.",
       parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
       replay: replay,
-      executionMode: walk == .a3 ? .sequential : .parallel
+      executionMode: walk == .sequentialRound ? .sequential : .parallel
     ) { [effects] call in
       let line = call.arguments["line"]?.text ?? ""
       try append(line, to: effects)

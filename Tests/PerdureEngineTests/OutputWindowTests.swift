@@ -167,6 +167,7 @@ private struct ChunkedStream {
   var window: OutputWindow
   private var text: [UInt8] = []
   private var run: [UInt8] = []
+  private var hasStarted = false
 
   init(limits: OutputLimits) {
     self.limits = limits
@@ -181,6 +182,7 @@ private struct ChunkedStream {
       endRun()
       try window.append(text: JSONString(piece))
       text += piece.utf8
+      if !piece.isEmpty { hasStarted = true }
       return
     }
     if limits.retain == .tail, random.chance(15) {
@@ -198,7 +200,7 @@ private struct ChunkedStream {
       )
       text += left.utf8
       run = Array(piece.utf8)
-      if text.isEmpty { endRun(keepingMark: true) }
+      hasStarted = true
       return
     }
     var bytes = Array(piece.utf8)
@@ -211,11 +213,13 @@ private struct ChunkedStream {
   }
 
   /// Decodes the bytes since the last text or skip as one.
-  mutating func endRun(keepingMark: Bool = false) {
+  mutating func endRun() {
     var decoded = Array(String(decoding: run, as: UTF8.self).utf8)
-    if text.isEmpty, !keepingMark, decoded.starts(with: [0xEF, 0xBB, 0xBF]) {
+    if !hasStarted, decoded.starts(with: [0xEF, 0xBB, 0xBF]) {
       decoded.removeFirst(3)
+      hasStarted = true
     }
+    if !decoded.isEmpty { hasStarted = true }
     text += decoded
     run = []
   }

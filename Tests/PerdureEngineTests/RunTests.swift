@@ -1,53 +1,8 @@
 import PerdureEngine
 import PerdureModel
-import PerdureStorage
 import PerdureTestKit
 import PerdureValue
 import Testing
-
-/// Opens an engine in memory for tests.
-struct TestBench {
-  var storage: any Storage = MemoryStorage()
-  var clock = ManualClock()
-  var settings = Settings()
-
-  func open(_ model: ScriptedModel, tools: [Tool] = []) async throws -> Engine {
-    let registry = Registry()
-    try registry.install(Extension(name: "test", tools: tools))
-    let settings = settings
-    return try await Engine.open(
-      storage,
-      Engine.Options(
-        models: model,
-        registry: registry,
-        settings: { settings },
-        clock: clock,
-        report: { _ in }
-      )
-    )
-  }
-
-  func start(_ engine: Engine) async throws -> ConversationID {
-    let root = try await engine.root()
-    try await engine.configure(root, ["model": ScriptedModel.reference.json])
-    return root
-  }
-
-  static func entries(_ engine: Engine) async throws -> [EntryRecord] {
-    try await engine.session.store.scanEntries(
-      EntryQuery(conversationId: .root),
-      PageRequest(limit: 256, order: .ascending)
-    ).items
-  }
-}
-
-let echo = Tool(
-  name: "echo",
-  description: "Says it again.",
-  parameters: [
-    "type": "object", "properties": ["text": ["type": "string"]], "required": ["text"],
-  ]
-) { call in .text(call.arguments["text"]?.text ?? "") }
 
 @Suite struct RunTests {
   @Test func `an answer settles its submission`() async throws {

@@ -4,7 +4,8 @@
  * A plugin is a shared library (ELF, x86-64 or AArch64, Linux) with one exported function,
  * perdure_plugin_1, a note (PDR_PLUGIN_NOTE) and a manifest (PDR_MANIFEST). The host reads note and
  * manifest before it runs any code of the plugin. Everything that travels through the functions
- * below is bytes with a media type, JSON unless said otherwise.
+ * below is bytes with a media type, JSON unless said otherwise; docs/plugins.md says what is in it:
+ * the members of the manifest, the input of calls, answers, and the operations of the host.
  *
  * Rules that hold everywhere
  *  - Structs begin with their size and only ever grow at the end. A reader takes the smaller of the
@@ -84,10 +85,10 @@ extern "C" {
 #define PDR_ERR_PLUGIN_BUG 16u
 
 /* Why a call is cancelled. */
-#define PDR_CANCEL_ABORT 1u
-#define PDR_CANCEL_DEADLINE 2u
-#define PDR_CANCEL_CLOSING 3u
-#define PDR_CANCEL_DRAIN 4u
+#define PDR_CANCEL_ABORT 1u    /* the work of the conversation is aborted */
+#define PDR_CANCEL_DEADLINE 2u /* deadline_ns has passed */
+#define PDR_CANCEL_CLOSING 3u  /* the host stops; the next one goes on as after a crash */
+#define PDR_CANCEL_DRAIN 4u    /* the plugin is being closed */
 #define PDR_CANCEL_PARENT 5u
 #define PDR_CANCEL_OBSOLETE 6u
 
@@ -163,7 +164,7 @@ typedef struct pdr_call {
   pdr_id id;
   pdr_id parent;         /* the call it is nested in, or 0 */
   pdr_str target;        /* such as "tool:grep" or "settings.changed" */
-  const pdr_blob *input; /* never null; JSON of an object */
+  const pdr_blob *input; /* never null; JSON of an object, a tool's arguments are in "arguments" */
   uint64_t deadline_ns;  /* CLOCK_MONOTONIC; then the call is cancelled. 0 = none */
 } pdr_call;
 
@@ -175,7 +176,7 @@ typedef void (*pdr_done)(void *arg, pdr_id request, int32_t status, const pdr_bl
                          const pdr_err *err);
 
 /* Tells that a call is cancelled, on a thread of the host with no lock held. The completion of the
- * call is still owed. arg must live as long as the plugin: the callback may begin while another
+ * call is still owed; it is dropped unless the reason is PDR_CANCEL_DEADLINE. arg must live as long as the plugin: the callback may begin while another
  * thread completes the call; find the state of the call by its id.
  * [call] [must-not-block] */
 typedef void (*pdr_cancel_fn)(void *arg, pdr_id call, uint32_t reason);
@@ -190,7 +191,8 @@ typedef struct pdr_calls_1 {
    * Exactly one per call that start accepted, also from inside start and from any thread. The host
    * copies or releases value before it returns. Whatever is returned, the call is over:
    * PDR_E_STALE: it was over before, nothing was taken; PDR_E_ENCODING, PDR_E_INVALID: the answer
-   * was junk, the call failed; PDR_E_GONE: the plugin was retired.
+   * was junk, the call failed; PDR_E_GONE: the plugin was retired. With status 0 and no value the
+   * output that was emitted is the result of a tool call; a value replaces it, an error follows it.
    * [any] [must-not-block] */
   int32_t (*complete)(void *ctx, pdr_id call, int32_t status, const pdr_blob *value,
                       const pdr_err *err);

@@ -326,7 +326,8 @@ static inline int32_t pdr_easy_answerf(pdr_easy_call *call, const char *format, 
   return pdr_easy_complete(call, PDR_MEDIA_TEXT, buffer, (size_t)length);
 }
 
-/* Sends a piece of output ahead of the answer. 0, or PDR_E_WOULD_BLOCK when it was not taken. */
+/* Sends a piece of output ahead of the answer: progress for whoever watches. The answer replaces it
+ * for the model; a failure or a crash keeps it. 0, or PDR_E_WOULD_BLOCK when it was not taken. */
 static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
   pdr_blob blob;
   memset(&blob, 0, sizeof blob);
@@ -337,7 +338,8 @@ static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
   return call->calls->emit(call->calls->ctx, call->call->id, &blob);
 }
 
-/* Whether somebody wants the call to stop; loops ask and then answer early. */
+/* Whether somebody wants the call to stop; loops ask and then answer early. That answer counts when
+ * the deadline has passed; when the host stops or aborts the call, it is dropped. */
 static inline int pdr_easy_cancelled(const pdr_easy_call *call) {
   return call->calls->cancelled(call->calls->ctx, call->call->id) != 0;
 }

@@ -92,7 +92,7 @@ enum Unanswered {
     switch kind {
     case "authentication": "put one into the variable that --api-key-env names"
     case "quota": "raise the limit at the provider, or choose another model"
-    case "retry": "run it again later"
+    case "retry": "nothing is left to resume, so give the prompt again later"
     case "overflow": "choose a model with a larger context"
     case "no_model": "choose one with --model PROVIDER/ID, or play a script with --faux"
     default: nil

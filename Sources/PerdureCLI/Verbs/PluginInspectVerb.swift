@@ -7,7 +7,7 @@ enum PluginInspectVerb {
   static let verb = Verb(
     name: "plugin inspect",
     summary: "show what a plugin registers, without running its code",
-    options: RunOptions.all.filter { $0.name == "json" },
+    options: [Option(name: "json", help: "write one JSON object")],
     positionals: ["FILE.so"],
     body: { try await run($0, $1) }
   )

@@ -126,6 +126,8 @@ enum ResumeVerb {
       reporter: reporter
     )
     do {
+      // Before anything is written: a store that is refused stays as it is.
+      if let refusal = host.harness.refusal { throw refusal }
       if plan.record != plan.recorded {
         try await host.harness.setExtra(scope: RunRecord.scope, id: 0, plan.record.json)
       }

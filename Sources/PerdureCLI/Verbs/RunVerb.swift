@@ -75,7 +75,7 @@ enum RunVerb {
       prompt = text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
     guard let prompt, prompt.contains(where: { !$0.isWhitespace }) else {
-      throw UsageError.make("the prompt is empty", "say what to answer")
+      throw UsageError.make("the prompt is empty", "give it in quotes, or on standard input")
     }
     return prompt
   }
@@ -90,6 +90,7 @@ enum RunVerb {
     _ reporter: Reporter
   ) async throws -> Submission {
     let harness = host.harness
+    if let refusal = harness.refusal { throw refusal }
     let conversation =
       if let id { try await harness.conversation(id) } else { try await harness.root() }
     guard let conversation else { throw Admission.missing(id, address) }

@@ -6,7 +6,7 @@ enum VersionVerb {
   static let verb = Verb(
     name: "version",
     summary: "show the versions of Perdure and of what it is built on",
-    options: RunOptions.all.filter { $0.name == "json" },
+    options: [Option(name: "json", help: "write one JSON object")],
     body: { _, reporter in
       let facts: [(name: JSONString, title: String, value: JSON)] = [
         ("perdure", "perdure", .string(PerdureVersion.perdure)),

@@ -53,10 +53,16 @@ final class DocumentCache: Sendable {
     }
   }
 
-  func stage(_ address: DocumentAddress, _ revision: Revision?, at sequence: Int64) {
+  /// Adds a revision that follows `base`, which is what lies on disk if the entry is gone.
+  func stage(
+    _ address: DocumentAddress,
+    _ revision: Revision?,
+    after base: Revision?,
+    at sequence: Int64
+  ) {
     state.withLock { state in
       state.uses += 1
-      var entry = state.entries[address] ?? Entry()
+      var entry = state.entries[address] ?? Entry(flushed: base)
       entry.staged.append((sequence, revision))
       entry.lastUse = state.uses
       state.entries[address] = entry
@@ -73,13 +79,16 @@ final class DocumentCache: Sendable {
         }
         state.entries[address] = entry
       }
+      Self.evict(&state)
     }
   }
 
   private static func evict(_ state: inout State) {
     guard state.entries.count > capacity else { return }
     let idle = state.entries.filter { $0.value.staged.isEmpty }
-    let oldest = idle.sorted { $0.value.lastUse < $1.value.lastUse }.prefix(capacity / 4)
+    // More than is needed, so that the next eviction is some time away.
+    let surplus = state.entries.count - capacity * 3 / 4
+    let oldest = idle.sorted { $0.value.lastUse < $1.value.lastUse }.prefix(surplus)
     for (address, _) in oldest { state.entries[address] = nil }
   }
 }

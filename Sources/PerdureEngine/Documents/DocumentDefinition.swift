@@ -7,7 +7,8 @@ package struct DocumentDefinition: Sendable {
   package var version: Int64
   package var history: DocumentHistory
   package var fork: DocumentFork
-  package var initial: @Sendable () -> JSON
+  /// The value of a new document, made at a time in milliseconds since 1970.
+  package var initial: @Sendable (_ now: Int64) -> JSON
   /// Whether this change is stored as a complete value rather than as operations.
   package var storesBase: @Sendable (_ value: JSON) -> Bool
 
@@ -24,7 +25,7 @@ extension DocumentDefinition {
     version: 1,
     history: .rewindable,
     fork: .asOf,
-    initial: { [:] },
+    initial: { _ in [:] },
     storesBase: { _ in true }
   )
 
@@ -34,7 +35,7 @@ extension DocumentDefinition {
     version: 1,
     history: .latest,
     fork: .initial,
-    initial: { [:] },
+    initial: { _ in [:] },
     storesBase: { value in
       if value["generation"] != nil { return false }
       func isRunning(_ slots: JSON?) -> Bool {
@@ -50,7 +51,7 @@ extension DocumentDefinition {
     version: 1,
     history: .latest,
     fork: .initial,
-    initial: { ["items": []] },
+    initial: { _ in ["items": []] },
     storesBase: { ($0["items"]?.array ?? []).isEmpty }
   )
 
@@ -60,7 +61,7 @@ extension DocumentDefinition {
     version: 1,
     history: .latest,
     fork: .initial,
-    initial: { ["sessionId": .string(UUIDv7.make(at: nil))] },
+    initial: { now in ["sessionId": .string(UUIDv7.make(at: now))] },
     storesBase: { _ in true }
   )
 
@@ -70,16 +71,16 @@ extension DocumentDefinition {
     version: 1,
     history: .latest,
     fork: .initial,
-    initial: { ["models": [:], "tools": [:]] },
+    initial: { _ in ["models": [:], "tools": [:]] },
     storesBase: { _ in true }
   )
 }
 
 /// Identities that sort by the time at which they were made (RFC 9562, section 5.7).
 enum UUIDv7 {
-  static func make(at milliseconds: Int64?) -> String {
+  static func make(at milliseconds: Int64) -> String {
     var random = SystemRandomNumberGenerator()
-    let time = UInt64(bitPattern: milliseconds ?? 0) & 0xFFFF_FFFF_FFFF
+    let time = UInt64(bitPattern: milliseconds) & 0xFFFF_FFFF_FFFF
     let high = time << 16 | 0x7000 | (random.next() & 0x0FFF)
     let low = 0x8000_0000_0000_0000 | (random.next() & 0x3FFF_FFFF_FFFF_FFFF)
     let digits = hex(high) + hex(low)

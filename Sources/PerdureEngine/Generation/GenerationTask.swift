@@ -39,6 +39,8 @@ enum GenerationTask {
     let streamOptions = runtime.settings.stream
     try await runtime.commit { tx, record in
       var cutoff = runtime.surroundings.contexts.tail(of: runtime.conversationId)
+      // The derived context may have been dropped since it was read.
+      if cutoff == nil { cutoff = try await tx.newestEntry(in: runtime.conversationId)?.id }
       for draft in planned {
         cutoff = try await tx.append(draft, to: runtime.conversationId).id
       }
@@ -93,7 +95,7 @@ enum GenerationTask {
       let checkpoint = record.state.checkpoint ?? [:]
       // The clock may have gone back, or a timer may have fired early.
       if until > tx.now { return .sleeping(checkpoint: checkpoint, until: until) }
-      let next = attempt(of: record) + 1
+      let next = attempt(of: record).addingSaturated(1)
       try await tx.edit(.live, record.conversationId) { live in
         try live.set(["generation"], ["attempt": .int(next)])
       }

@@ -49,6 +49,8 @@ struct Request {
   private func announce() async throws {
     try await runtime.commit { tx, _ in
       try await tx.convertPartial(conversation)
+      // Older stores may lack it, and all requests must carry the same identity.
+      try await tx.edit(.provider, conversation) { _ in }
       try await tx.edit(.live, conversation) { live in
         if live.value["generation"] != ["attempt": .int(attempt)] {
           try live.set(["generation"], ["attempt": .int(attempt)])
@@ -145,7 +147,7 @@ struct Request {
     // A provider that asks for more is not waited for by a process that somebody watches.
     guard delay <= settings.maxAgentDelayMs else { return false }
     try await runtime.commit { tx, _ in
-      let until = tx.now + delay
+      let until = tx.now.addingSaturated(delay)
       try await tx.appendAnswer(message, to: conversation)
       try await tx.edit(.live, conversation) { live in
         try live.set(

@@ -39,7 +39,7 @@ final class Throttle: Sendable {
   private func run() async {
     var delay = firstDelayMs
     while true {
-      if delay > 0 { await clock.sleep(nanoseconds: delay * 1_000_000) }
+      if delay > 0 { await clock.sleep(milliseconds: delay) }
       let goesOn = state.withLock { state in
         let goesOn = state.isDirty && !state.isStopped
         state.isDirty = false

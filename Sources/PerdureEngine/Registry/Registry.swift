@@ -7,6 +7,9 @@ package struct InstalledExtension: Sendable {
   package var name: String
   package var version: String
   package var tools: [InstalledTool]
+
+  // Strings of Swift are equal when they look alike; names are equal when their bytes are.
+  func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
 }
 
 /// The extensions that are installed now.
@@ -24,7 +27,7 @@ package final class Registry: Sendable {
   package func install(_ value: Extension) throws {
     let checked = try Self.check(value)
     state.withLock { installed in
-      if let position = installed.firstIndex(where: { $0.name == value.name }) {
+      if let position = installed.firstIndex(where: { $0.has(value.name) }) {
         installed[position] = checked
       } else {
         installed.append(checked)
@@ -34,7 +37,7 @@ package final class Registry: Sendable {
 
   /// Removes the extension of this name; an unknown name is no error.
   package func uninstall(_ name: String) {
-    state.withLock { $0.removeAll { $0.name == name } }
+    state.withLock { $0.removeAll { $0.has(name) } }
   }
 
   private static func check(_ value: Extension) throws -> InstalledExtension {

@@ -26,9 +26,17 @@ final class Invocation: Sendable {
     self.scheduler = scheduler
   }
 
-  /// Starts the code. The scheduler owns the task: it cancels it on abort and joins it at close.
+  /// Starts the code.
+  ///
+  /// The scheduler owns the task: it cancels it on abort and joins it at close.
   func start() {
     signal.attach(Task.detached { [self] in await run() })
+  }
+
+  /// Ends it before it began, because the commit that reserved it came to nothing.
+  func abandon() async {
+    signal.end()
+    await scheduler.invocationEnded(record.id)
   }
 
   /// Returns when the code has ended.
@@ -45,10 +53,7 @@ final class Invocation: Sendable {
     do {
       try await runPhases(runtime)
     } catch {
-      // The step itself could not be committed: the session is failing or closing.
-      scheduler.surroundings.report(
-        Report(type: "task_error", message: "task \(record.id): \(error)", task: record.id)
-      )
+      scheduler.commitFailed(error)
     }
     signal.end()
     await scheduler.invocationEnded(record.id)

@@ -18,6 +18,14 @@ extension Scheduler {
     }
   }
 
+  /// How many tasks are remembered for whatever reason; none once all have ended.
+  package var heldTaskCount: Int {
+    state.withLock { state in
+      state.candidates.count + state.invocations.count + state.owned.count
+        + state.awaitedBy.count + state.sleepers.count + state.blocked.count
+    }
+  }
+
   /// Returns when nothing runs, nothing can run now, and nothing sleeps.
   package func waitUntilQuiet() async {
     await withCheckedContinuation { continuation in
@@ -29,8 +37,8 @@ extension Scheduler {
   func resolveQuiet() {
     let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
       let isQuiet =
-        state.invocations.isEmpty && !state.isPassing && state.sleepers.isEmpty
-        && (state.candidates.isEmpty || !state.isEnabled)
+        state.invocations.isEmpty && !state.isPassing
+        && (!state.isEnabled || state.candidates.isEmpty && state.sleepers.isEmpty)
       guard isQuiet || state.isClosing else { return [] }
       defer { state.quietWaiters = [] }
       return state.quietWaiters
@@ -38,30 +46,32 @@ extension Scheduler {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Marks a live task for abort; its handler runs once the work it owns has ended.
-  package func abort(_ id: TaskID) async throws {
-    try enable()
-    try await session.commit { tx in
-      guard var record = session.liveTask(id) else {
-        throw PerdureError(.notFound, "task \(id) is not live")
-      }
-      guard !record.abortRequested else { return }
-      record.abortRequested = true
-      record.restarts = nil
-      try await tx.replace(record)
+  /// Ends what runs, because nothing of it can be kept any more.
+  func sessionFailed(_ error: PerdureError) {
+    let invocations = state.withLock { state in
+      state.isClosing = true
+      state.refusal = error
+      state.timer?.task.cancel()
+      state.timer = nil
+      return Array(state.invocations.values)
     }
+    for invocation in invocations { invocation.signal.cancel(.closing) }
+    resolveQuiet()
   }
 
   /// Signals what runs, waits for it to end, and leaves it pending for the next opening.
   func close() async {
     let invocations = state.withLock { state in
       state.isClosing = true
-      state.timer?.cancel()
+      state.timer?.task.cancel()
+      state.timer = nil
       return Array(state.invocations.values)
     }
     for invocation in invocations { invocation.signal.cancel(.closing) }
     for invocation in invocations { await invocation.join() }
     resolveQuiet()
+    // Nothing ran here, so what the store says of the last process stays.
+    if refusal != nil { return }
     // A clean stop is no crash: the restart count stays as it is. If this commit fails, the next
     // opening finds the tasks running and counts them, which is what a crash looks like.
     _ = try? await session.stage { tx in

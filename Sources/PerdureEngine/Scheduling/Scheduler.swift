@@ -1,4 +1,4 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 import Synchronization
 
@@ -10,6 +10,8 @@ package final class Scheduler: Sendable {
   struct State {
     var isEnabled = false
     var isClosing = false
+    /// Why no task of this store may run here: a lacking feature, or a failed session.
+    var refusal: PerdureError?
     var isPassing = false
     var isReconsidering = false
     /// Live tasks that may be able to go on.
@@ -20,7 +22,7 @@ package final class Scheduler: Sendable {
     /// Waiting tasks by the live tasks for which they wait.
     var awaitedBy: [TaskID: Set<TaskID>] = [:]
     var sleepers: [TaskID: Int64] = [:]
-    var timer: Task<Void, Never>?
+    var timer: WakeTimer?
     var blocked: [TaskID: String] = [:]
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
   }
@@ -47,22 +49,29 @@ package final class Scheduler: Sendable {
   func recover() async throws {
     session.observe { [weak self] publication in self?.observe(publication) }
     session.followTasks { [weak self] in await self?.passHere() }
+    session.onEnd { [weak self] error in if let error { self?.sessionFailed(error) } }
     for record in session.liveTasks.values { adopt(record) }
     try await session.stage { tx in
       for record in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
         guard case .running(let checkpoint) = record.state else { continue }
         var recovered = record
         recovered.state = .pending(checkpoint: checkpoint)
-        // Whatever stands in the store, the count only rises and ends at the limit.
-        recovered.restarts = min(max(record.restarts ?? 0, 0), .max - 1) + 1
+        recovered.restarts = max(record.restarts ?? 0, 0).addingSaturated(1)
         try await tx.replace(recovered)
       }
     }
   }
 
+  /// Why no task of the store may run here, or `nil`.
+  package var refusal: PerdureError? { state.withLock { $0.refusal } }
+
+  /// Makes every attempt to let tasks run fail with `error`.
+  func refuse(_ error: PerdureError) { state.withLock { $0.refusal = error } }
+
   /// Lets tasks run; idempotent.
   package func enable() throws {
     try state.withLock { state in
+      if let refusal = state.refusal { throw refusal }
       if state.isClosing { throw PerdureError(.closed, "the host is closed") }
       state.isEnabled = true
     }
@@ -121,33 +130,6 @@ package final class Scheduler: Sendable {
     }
   }
 
-  private func armTimer() {
-    let next = state.withLock { state -> Int64? in
-      guard state.isEnabled, state.timer == nil else { return nil }
-      return state.sleepers.values.min()
-    }
-    guard let next else { return }
-    let timer = Task.detached { [self] in
-      // Long sleeps are taken in steps, and the wall clock decides, so that a machine that was
-      // suspended wakes its tasks in time.
-      let now = surroundings.clock.now()
-      let wait = min(max(next, now) - now, 60_000)
-      await surroundings.clock.sleep(nanoseconds: wait * 1_000_000)
-      wakeSleepers()
-    }
-    state.withLock { $0.timer = timer }
-  }
-
-  private func wakeSleepers() {
-    let now = surroundings.clock.now()
-    state.withLock { state in
-      state.timer = nil
-      for (id, until) in state.sleepers where until <= now { state.candidates.insert(id) }
-    }
-    schedulePass()
-    armTimer()
-  }
-
   // MARK: Passes
 
   /// Starts a pass over the candidates, unless one is under way that will see them.
@@ -165,7 +147,9 @@ package final class Scheduler: Sendable {
   /// Whoever commits also decides what runs next: a task of its own would have to wait for the line
   /// and to be woken, which costs more than the pass.
   func passHere() async {
-    if beginPass() { await passUntilDone() } else { resolveQuiet() }
+    guard beginPass() else { return resolveQuiet() }
+    // Only once: others may commit without a pause, and the caller has its own work to go on with.
+    if await passOnce() { Task.detached { [self] in await passUntilDone() } }
   }
 
   private func beginPass() -> Bool {
@@ -180,35 +164,50 @@ package final class Scheduler: Sendable {
     }
   }
 
-  private func passUntilDone() async {
-    repeat {
-      state.withLock { $0.isReconsidering = false }
-      do {
-        try await pass()
-      } catch {
-        // A pass that cannot be committed has failed the session, or the session is closing.
-        state.withLock { $0.isPassing = false }
-        resolveQuiet()
-        return
-      }
-    } while state.withLock({ state in
-      if state.isReconsidering, !state.isClosing { return true }
-      state.isPassing = false
-      return false
-    })
-    resolveQuiet()
+  private func passUntilDone() async { while await passOnce() {} }
+
+  /// Passes over the candidates and returns whether there are more by now.
+  private func passOnce() async -> Bool {
+    state.withLock { $0.isReconsidering = false }
+    var error: (any Error)?
+    do {
+      try await pass()
+    } catch let failure {
+      error = failure
+    }
+    let hasMore = state.withLock { state in
+      state.isPassing = error == nil && state.isReconsidering && !state.isClosing
+      return state.isPassing
+    }
+    if let error { commitFailed(error) }
+    if !hasMore { resolveQuiet() }
+    return hasMore
   }
 
   private func pass() async throws {
-    let (starts, _) = try await session.stage { tx in
-      var starts: [Invocation] = []
-      for id in state.withLock({ $0.candidates.sorted() }) {
-        if let start = try await consider(id, tx) { starts.append(start) }
+    let starts = Mutex<[Invocation]>([])
+    do {
+      try await session.stage { tx in
+        // A stop has begun; what would start now would only be stopped again.
+        if isClosing { return }
+        for id in state.withLock({ $0.candidates.sorted() }) {
+          guard let start = try await consider(id, tx) else { continue }
+          starts.withLock { $0.append(start) }
+        }
       }
-      return starts
+    } catch {
+      // None of them starts; whoever joins them must not wait.
+      for invocation in starts.withLock({ $0 }) { await invocation.abandon() }
+      throw error
     }
-    for invocation in starts {
-      invocation.start()
+    for invocation in starts.withLock({ $0 }) { invocation.start() }
+  }
+
+  /// A decision of the scheduler that cannot be committed would be taken again for ever.
+  func commitFailed(_ error: any Error) {
+    switch (error as? PerdureError)?.code {
+    case .closed?, .sessionFailed?: break
+    default: session.fail(error)
     }
   }
 
@@ -230,7 +229,11 @@ package final class Scheduler: Sendable {
       if on.contains(where: { session.liveTask($0) != nil }) { return nil }
     case .sleeping(_, let until) where !record.abortRequested:
       drop(id)
-      if until > tx.now { return nil }
+      if until > tx.now {
+        state.withLock { $0.sleepers[id] = until }
+        armTimer()
+        return nil
+      }
     case .terminal: return nil
     default: drop(id)
     }
@@ -288,7 +291,11 @@ package final class Scheduler: Sendable {
   }
 
   private func park(_ record: TaskRecord) {
-    block(record.id, "restart_limit")
+    let isNew = state.withLock { state in
+      defer { state.blocked[record.id] = "restart_limit" }
+      return state.blocked[record.id] != "restart_limit"
+    }
+    guard isNew else { return }
     surroundings.report(
       Report(
         type: "task_parked",

@@ -17,4 +17,23 @@ package struct TaskDefinition: Sendable {
   package var migrate: (@Sendable (TaskRecord) throws -> (input: JSON, checkpoint: JSON))?
   /// Cleans up in the commit in which the scheduler itself ends such a task.
   package var settle: @Sendable (Transaction, TaskRecord, TaskOutcome) async throws -> Void
+
+  /// Makes a definition.
+  package init(
+    name: JSONString,
+    version: Int64,
+    initial: @escaping @Sendable (JSON) -> JSON,
+    phases: [JSONString: Phase],
+    abort: @escaping Phase,
+    migrate: (@Sendable (TaskRecord) throws -> (input: JSON, checkpoint: JSON))?,
+    settle: @escaping @Sendable (Transaction, TaskRecord, TaskOutcome) async throws -> Void
+  ) {
+    self.name = name
+    self.version = version
+    self.initial = initial
+    self.phases = phases
+    self.abort = abort
+    self.migrate = migrate
+    self.settle = settle
+  }
 }

@@ -37,18 +37,15 @@ package final class CommitLine: Sendable {
 
   package init() {}
 
+  /// How many wait for the line.
+  package var waitingCount: Int { state.withLock { $0.waiting.count - $0.firstWaiting } }
+
   /// Runs `body` while nobody else holds the line and returns what it returns.
   ///
   /// Throws `nestedCommit` if the calling task holds the line already: waiting would never end.
   package func hold<Result>(_ body: () async throws -> Result) async throws -> Result {
+    try requireOutside()
     let outer = Self.innermost
-    if let outer, outer.holds(ObjectIdentifier(self)) {
-      throw PerdureError(
-        .nestedCommit,
-        "a commit was begun inside another commit of the same session",
-        hint: "use the transaction that the closure was given"
-      )
-    }
     if !take() { await waitInLine() }
     let holder = Holder(line: ObjectIdentifier(self), outer: outer)
     defer {
@@ -56,6 +53,17 @@ package final class CommitLine: Sendable {
       release()
     }
     return try await Self.$innermost.withValue(holder) { try await body() }
+  }
+
+  /// Throws `nestedCommit` if the calling task holds the line.
+  package func requireOutside() throws {
+    if let innermost = Self.innermost, innermost.holds(ObjectIdentifier(self)) {
+      throw PerdureError(
+        .nestedCommit,
+        "a commit was begun inside another commit of the same session",
+        hint: "use the transaction that the closure was given"
+      )
+    }
   }
 
   /// Takes the line if it is free.

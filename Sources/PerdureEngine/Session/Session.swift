@@ -15,6 +15,7 @@ package final class Session: Sendable {
     var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
     var isClosing = false
+    var failure: PerdureError?
     var closers: [@Sendable (PerdureError?) -> Void] = []
   }
 
@@ -27,6 +28,7 @@ package final class Session: Sendable {
   /// Ids from here on were minted by this session.
   let firstOwnId: Int64
   private let state = Mutex(State())
+  private let shutdown = Mutex<Task<Void, any Error>?>(nil)
   private let report: @Sendable (Report) -> Void
 
   // How long an observer may have to wait for a commit that nobody needs on disk.
@@ -120,8 +122,9 @@ package final class Session: Sendable {
     task: TaskID? = nil,
     _ body: (Transaction) async throws -> Result
   ) async throws -> (result: Result, publication: Publication?) {
+    try admit()
     let staged: (result: Result, publication: Publication?) = try await line.hold {
-      try admit()
+      if let failure = state.withLock({ $0.failure }) { throw failure }
       let transaction = Transaction(
         session: self,
         conversationId: conversation,
@@ -144,7 +147,12 @@ package final class Session: Sendable {
     _ body: (Transaction) async throws -> Result
   ) async throws -> Result {
     let (result, publication) = try await stage(conversation: conversation, task: task, body)
-    if let publication { try await store.flush(through: publication.sequence) }
+    if let publication {
+      try await store.flush(through: publication.sequence)
+    } else {
+      // Its result may rest on what it read, and that may only be staged.
+      try await store.flush()
+    }
     return result
   }
 
@@ -152,17 +160,19 @@ package final class Session: Sendable {
   /// outside is told.
   package func barrier() async throws { try await store.flush() }
 
+  /// Work is admitted when it is asked for: what then waits for the line still settles.
   private func admit() throws {
-    if state.withLock({ $0.isClosing }) {
-      throw PerdureError(.closed, "the session is closed")
-    }
+    let (failure, isClosing) = state.withLock { ($0.failure, $0.isClosing) }
+    if let failure { throw failure }
+    if isClosing { throw PerdureError(.closed, "the session is closed") }
   }
 
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let changes = try transaction.seal()
     let tables = try transaction.tableWrites()
-    let retirements = try await transaction.retireTaskDocuments()
-    let writes = tables + changes.map { $0.write } + retirements
+    let retired = try await transaction.taskDocumentsToRetire()
+    let writes =
+      tables + changes.map { $0.write } + retired.map { StorageWrite.retireDocument($0.id) }
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
       writes,
@@ -182,7 +192,7 @@ package final class Session: Sendable {
     for change in changes {
       var revision = change.revision
       if case .createDocument = change.write { revision.record.createdAt = sequence }
-      documents.stage(change.address, revision, at: sequence)
+      documents.stage(change.address, revision, after: change.base, at: sequence)
       publication.changes.append(
         .document(
           revision.record,
@@ -191,6 +201,10 @@ package final class Session: Sendable {
           operations: change.operations
         )
       )
+    }
+    for var record in retired {
+      record.retiredAt = sequence
+      publication.changes.append(.document(record, version: nil, value: nil, operations: []))
     }
     publish(publication, changes.map { $0.address })
     return publication
@@ -285,16 +299,27 @@ package final class Session: Sendable {
     _ conversation: ConversationID
   ) async throws -> JSON {
     let address = definition.address(in: conversation)
-    if documents.entry(address) == nil {
-      _ = try await line.hold { try await revision(definition, conversation) }
+    if let entry = documents.entry(address) {
+      return entry.flushed?.value ?? definition.initial(clock.now())
     }
-    return documents.entry(address)?.flushed?.value ?? definition.initial()
+    let loaded = try await line.hold {
+      if let entry = documents.entry(address) { return entry.flushed }
+      // What is not cached is not staged either, so this is what lies on disk.
+      return try await revision(definition, conversation)
+    }
+    return loaded?.value ?? definition.initial(clock.now())
   }
 
   // MARK: End
 
+  /// Ends the session with an error that leaves it unclear how to go on.
+  ///
+  /// Everything later throws `sessionFailed`; what was staged and not flushed is lost.
+  func fail(_ error: any Error) { store.fail(error) }
+
   private func failed(_ error: PerdureError) {
     let failure = StagedStore.failed(error)
+    state.withLock { $0.failure = failure }
     report(Report(type: "session_failed", message: error.description, error: failure))
     end(failure)
   }
@@ -311,20 +336,42 @@ package final class Session: Sendable {
   }
 
   /// Refuses new work at once, lets admitted commits settle, flushes and releases the store.
+  ///
+  /// All calls share one shutdown, which goes on when a caller is cancelled. Throws
+  /// `sessionFailed`, with the store released, if something staged could not be written.
   package func close() async throws {
+    try line.requireOutside()
+    let task = shutdown.withLock { task in
+      if let task { return task }
+      state.withLock { $0.isClosing = true }
+      // Awaited by every caller.
+      let started = Task.detached { [self] in try await shutDown() }
+      task = started
+      return started
+    }
+    try await task.value
+  }
+
+  private func shutDown() async throws {
     // Whatever is staged may still be published; then nobody is told any more.
     defer { end(nil) }
-    try await line.hold { state.withLock { $0.isClosing = true } }
+    try await line.hold {}
     try await store.close()
   }
 }
 
 /// Lets the staging layer, which exists before its session, call the session.
+///
+/// It does not own the session, which owns the layer.
 private final class SessionCell: Sendable {
-  private let state = Mutex<Session?>(nil)
+  private struct State {
+    weak var session: Session?
+  }
+
+  private let state = Mutex(State())
 
   var session: Session? {
-    get { state.withLock { $0 } }
-    set { state.withLock { $0 = newValue } }
+    get { state.withLock { $0.session } }
+    set { state.withLock { $0.session = newValue } }
   }
 }

@@ -20,6 +20,10 @@ extension StagedStore: StorageReads {
     } catch let error as PerdureError where error.code == .invalidRequest {
       throw error
     } catch {
+      // A read that the closing of the store cut off says nothing about the store.
+      if state.withLock({ $0.isClosed }) {
+        throw PerdureError(.closed, "the store is closed", cause: "\(error)")
+      }
       throw fail(error)
     }
   }
@@ -150,6 +154,12 @@ extension StagedStore: StorageReads {
 
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
     if let staged = try overlay({ $0.submissions[id]?.record }) { return staged }
+    return try await read { try await storage.submission(id) }
+  }
+
+  /// Returns the submission as it is on disk, without what is only staged, or `nil`.
+  package func flushedSubmission(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    try state.withLock { try Self.check($0) }
     return try await read { try await storage.submission(id) }
   }
 

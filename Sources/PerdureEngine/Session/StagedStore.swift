@@ -25,6 +25,8 @@ package final class StagedStore: Sendable {
   struct State {
     var counters: StoreCounters
     var durable: StoreCounters
+    /// The last commit that is on disk and of which the flush observer has been told.
+    var settled: Int64
     var pending: [Batch] = []
     var pendingBytes = 0
     var overlay = Overlay()
@@ -58,7 +60,9 @@ package final class StagedStore: Sendable {
     self.clock = clock
     self.onFlush = onFlush
     self.onFailure = onFailure
-    state = Mutex(State(counters: counters, durable: counters))
+    state = Mutex(
+      State(counters: counters, durable: counters, settled: counters.nextSequence - 1)
+    )
   }
 
   /// Makes a staging layer over an open storage.
@@ -128,10 +132,10 @@ package final class StagedStore: Sendable {
     try await flush(through: lastStaged)
   }
 
-  /// Returns when the commit `sequence` is on disk.
+  /// Returns when the commit `sequence` is on disk and the flush observer has been told.
   package func flush(through sequence: Int64) async throws {
     let mustLead = try state.withLock { state -> Bool? in
-      if state.durable.nextSequence > sequence { return nil }
+      if state.settled >= sequence { return nil }
       try Self.check(state)
       if state.isFlushing { return false }
       state.isFlushing = true
@@ -143,7 +147,7 @@ package final class StagedStore: Sendable {
     case false?:
       try await withCheckedThrowingContinuation { continuation in
         let verdict = state.withLock { state -> Result<Void, any Error>? in
-          if state.durable.nextSequence > sequence { return .success(()) }
+          if state.settled >= sequence { return .success(()) }
           if let failure = state.failure { return .failure(Self.failed(failure)) }
           // The flush ended meanwhile: this caller leads the next one.
           if !state.isFlushing { return .success(()) }
@@ -182,8 +186,9 @@ package final class StagedStore: Sendable {
     }
     onFlush(target.nextSequence - 1)
     let (satisfied, goesOn) = state.withLock { state in
-      let satisfied = state.waiters.filter { $0.sequence < state.durable.nextSequence }
-      state.waiters.removeAll { $0.sequence < state.durable.nextSequence }
+      state.settled = target.nextSequence - 1
+      let satisfied = state.waiters.filter { $0.sequence < target.nextSequence }
+      state.waiters.removeAll { $0.sequence < target.nextSequence }
       state.isFlushing = !state.waiters.isEmpty
       return (satisfied, state.isFlushing)
     }
@@ -211,7 +216,7 @@ package final class StagedStore: Sendable {
     return Self.failed(first)
   }
 
-  /// Flushes what is staged, refuses everything later and closes the storage.
+  /// Flushes what is staged, refuses everything later and closes the storage; called once.
   package func close() async throws {
     let failure: (any Error)?
     do {

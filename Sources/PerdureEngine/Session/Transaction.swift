@@ -13,22 +13,22 @@ package final class Transaction {
   package let taskId: TaskID?
   package let now: Int64
 
-  private var isSettled = false
+  var isSettled = false
   private var hasWrittenTable = false
   private(set) var minted: Set<Int64> = []
 
   /// Conversations and entries in call order.
   private(set) var appended: [StorageWrite] = []
   private(set) var newConversations: [ConversationID: ConversationRecord] = [:]
-  private var submissionOrder: [SubmissionID] = []
-  private var submissions: [SubmissionID: SubmissionRecord] = [:]
-  private var taskOrder: [TaskID] = []
+  var submissionOrder: [SubmissionID] = []
+  var submissions: [SubmissionID: SubmissionRecord] = [:]
+  var taskOrder: [TaskID] = []
   private(set) var tasks: [TaskID: TaskRecord] = [:]
-  private var newTasks: [TaskID] = []
-  private var documentOrder: [DocumentAddress] = []
-  private var documents: [DocumentAddress: OpenDocument] = [:]
+  var newTasks: [TaskID] = []
+  var documentOrder: [DocumentAddress] = []
+  var documents: [DocumentAddress: OpenDocument] = [:]
   private(set) var extras: [ExtraWrite] = []
-  private(set) var facts = BatchFacts()
+  var facts = BatchFacts()
 
   struct OpenDocument {
     var definition: DocumentDefinition
@@ -46,7 +46,7 @@ package final class Transaction {
 
   // MARK: Reads
 
-  private func check(reading method: String? = nil) throws {
+  func check(reading method: String? = nil) throws {
     if isSettled {
       throw PerdureError(
         .transactionSettled,
@@ -106,15 +106,19 @@ package final class Transaction {
 
   // MARK: Table writes
 
-  private func mint() throws -> Int64 {
+  func mint() throws -> Int64 {
     let id = try session.store.mintId()
     minted.insert(id)
     return id
   }
 
-  private func requireConversation(_ id: ConversationID) async throws {
-    if newConversations[id] != nil { return }
-    guard try await session.store.conversation(id) != nil else {
+  private func hasConversation(_ id: ConversationID) async throws -> Bool {
+    if newConversations[id] != nil { return true }
+    return try await session.store.conversation(id) != nil
+  }
+
+  func requireConversation(_ id: ConversationID) async throws {
+    guard try await hasConversation(id) else {
       throw PerdureError(.notFound, "conversation \(id) does not exist")
     }
   }
@@ -123,6 +127,10 @@ package final class Transaction {
   package func createConversation(root: Bool = false) async throws -> ConversationRecord {
     try check()
     hasWrittenTable = true
+    // Storage would refuse a second root only at the flush, which is too late for one commit.
+    if root, try await hasConversation(.root) {
+      throw PerdureError(.invalidBatch, "ID 1 already belongs to conversation")
+    }
     let id = root ? ConversationID.root : ConversationID.known(try mint())
     minted.insert(id.value)
     let record = ConversationRecord(id: id)
@@ -266,162 +274,14 @@ package final class Transaction {
     }
     if record.isSettled { return }
     record.state = try settlement(record)
-    if case .done(_, let answer) = record.state, answer != nil,
-      record.kind != .input || candidate?.status != .placed
+    if case .done(_, let answer) = record.state,
+      record.kind != .input || candidate?.status != .placed || answer == nil
     {
       throw PerdureError(.invalidBatch, "submission \(id) is no placed input")
     }
     if submissions[id] == nil { submissionOrder.append(id) }
     submissions[id] = record
     if !minted.contains(id.value) { facts.types[id.value] = .submission }
-  }
-
-  // MARK: Documents
-
-  /// Returns the value of a built-in document as this commit sees it; the initial value if there
-  /// is none. Never creates it.
-  package func value(
-    _ definition: DocumentDefinition,
-    _ conversation: ConversationID
-  ) async throws -> JSON {
-    try check()
-    let address = definition.address(in: conversation)
-    if let open = documents[address] { return open.draft.value }
-    return try await session.revision(definition, conversation)?.value ?? definition.initial()
-  }
-
-  /// Opens a built-in document, creating it if it does not exist, and lets `body` change it.
-  package func edit<Result>(
-    _ definition: DocumentDefinition,
-    _ conversation: ConversationID,
-    _ body: (inout DocumentDraft) throws -> Result
-  ) async throws -> Result {
-    try check()
-    let address = definition.address(in: conversation)
-    var open: OpenDocument
-    if let known = documents.removeValue(forKey: address) {
-      open = known
-    } else {
-      let base =
-        newConversations[conversation] == nil
-        ? try await session.revision(definition, conversation) : nil
-      var initial = definition.initial()
-      if definition.kind == DocumentDefinition.provider.kind {
-        initial = ["sessionId": .string(UUIDv7.make(at: now))]
-      }
-      open = OpenDocument(
-        definition: definition,
-        base: base,
-        draft: DocumentDraft(base: base?.value ?? initial)
-      )
-      documentOrder.append(address)
-    }
-    defer { documents[address] = open }
-    return try body(&open.draft)
-  }
-
-  // MARK: Assembly
-
-  /// What a document changes to, beside the write that stores it.
-  struct DocumentChange {
-    var address: DocumentAddress
-    var revision: DocumentCache.Revision
-    var operations: [Operation]
-    var write: StorageWrite
-  }
-
-  func seal() throws -> [DocumentChange] {
-    isSettled = true
-    var changes: [DocumentChange] = []
-    for address in documentOrder {
-      guard let open = documents[address] else { continue }
-      if let change = try change(at: address, open) { changes.append(change) }
-    }
-    return changes
-  }
-
-  private func change(at address: DocumentAddress, _ open: OpenDocument) throws -> DocumentChange? {
-    let definition = open.definition
-    let value = open.draft.value
-    guard let base = open.base else {
-      let record = DocumentRecord(
-        id: DocumentID.known(try mint()),
-        address: address,
-        history: definition.history,
-        fork: definition.fork,
-        createdAt: 0
-      )
-      let revision = DocumentCache.Revision(
-        record: record,
-        version: definition.version,
-        value: value,
-        deltasSinceBase: 0
-      )
-      return DocumentChange(
-        address: address,
-        revision: revision,
-        operations: [],
-        write: .createDocument(record, version: definition.version, value: value)
-      )
-    }
-    let operations = open.draft.operations
-    guard !operations.isEmpty else { return nil }
-    let isBase = definition.storesBase(value)
-    let content: DocumentContent =
-      isBase
-      ? .base(version: definition.version, value: value)
-      : .delta(version: definition.version, operations: operations)
-    facts.documents[base.record.id] = DocumentHead(record: base.record, version: base.version)
-    let revision = DocumentCache.Revision(
-      record: base.record,
-      version: definition.version,
-      value: value,
-      deltasSinceBase: isBase ? 0 : base.deltasSinceBase + 1
-    )
-    return DocumentChange(
-      address: address,
-      revision: revision,
-      operations: operations,
-      write: .changeDocument(base.record.id, content)
-    )
-  }
-
-  /// The table writes in the order that publications and stores see.
-  func tableWrites() throws -> [StorageWrite] {
-    for id in newTasks {
-      guard let owner = tasks[id]?.owner else { continue }
-      let candidate = tasks[owner] ?? session.liveTask(owner)
-      guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
-        throw PerdureError(
-          .invalidBatch,
-          "task \(id) cannot be owned by task \(owner), which is ending or gone"
-        )
-      }
-    }
-    return appended + submissionOrder.compactMap { submissions[$0].map { .submission($0) } }
-      + taskOrder.compactMap { tasks[$0].map { .task($0) } }
-  }
-
-  /// Retires the documents of the tasks that this commit ends.
-  ///
-  /// Tasks of this session cannot have any: only older tasks of another program can.
-  func retireTaskDocuments() async throws -> [StorageWrite] {
-    var writes: [StorageWrite] = []
-    for id in taskOrder where id.value < session.firstOwnId && tasks[id]?.isLive == false {
-      var cursor: Cursor?
-      repeat {
-        let page = try await session.store.scanDocuments(
-          DocumentQuery(scope: .task(id)),
-          PageRequest(limit: 256, cursor: cursor)
-        )
-        for record in page.items {
-          facts.documents[record.id] = DocumentHead(record: record, version: nil)
-          writes.append(.retireDocument(record.id))
-        }
-        cursor = page.next
-      } while cursor != nil
-    }
-    return writes
   }
 
   /// Adds a fact beside the records.

@@ -1,18 +1,13 @@
 import PerdureModel
 import Synchronization
 
-/// Those who wait for a submission or a task to end.
+/// Those who wait for a submission to be settled.
 ///
-/// A waiter is told when the commit that ends it is on disk, and asks for that flush.
+/// A waiter is told when the commit that settles it is on disk, and asks for that flush.
 final class WaitList: Sendable {
-  /// What is waited for.
-  enum Target: Hashable {
-    case submission(SubmissionID)
-    case task(TaskID)
-  }
-
   private struct State {
-    var waiters: [Target: [(id: Int, continuation: CheckedContinuation<Void, any Error>)]] = [:]
+    var waiters: [SubmissionID: [(id: Int, continuation: CheckedContinuation<Void, any Error>)]] =
+      [:]
     var nextId = 1
     var cancelled: Set<Int> = []
     var end: PerdureError?
@@ -20,41 +15,41 @@ final class WaitList: Sendable {
 
   private let state = Mutex(State())
 
-  private static func ended(_ publication: Publication) -> [Target] {
+  private static func settled(_ publication: Publication) -> [SubmissionID] {
     publication.changes.compactMap { change in
-      switch change {
-      case .submission(let record) where record.isSettled: .submission(record.id)
-      case .task(let record) where !record.isLive: .task(record.id)
-      default: nil
-      }
+      if case .submission(let record) = change, record.isSettled { record.id } else { nil }
     }
   }
 
-  /// Whether somebody waits for something that this commit ends.
+  /// Whether somebody waits for something that this commit settles.
   func wants(_ publication: Publication) -> Bool {
-    let ended = Self.ended(publication)
-    guard !ended.isEmpty else { return false }
-    return state.withLock { state in ended.contains { state.waiters[$0] != nil } }
+    let settled = Self.settled(publication)
+    guard !settled.isEmpty else { return false }
+    return state.withLock { state in settled.contains { state.waiters[$0] != nil } }
   }
 
-  /// Wakes those who wait for what this flushed commit ended.
+  /// Wakes those who wait for what this flushed commit settled.
   func release(_ publication: Publication) {
-    for target in Self.ended(publication) {
+    for target in Self.settled(publication) {
       let waiters = state.withLock { $0.waiters.removeValue(forKey: target) ?? [] }
       for waiter in waiters { waiter.continuation.resume() }
     }
   }
 
-  /// Returns when `target` has ended on disk; `hasEnded` is asked once after registration, so that
-  /// an end in between is not missed. Cancelling the calling task ends only this wait.
+  /// Returns when `target` is settled on disk.
+  ///
+  /// `isSettled` is asked once after registration, so that a settlement in between is not missed.
+  /// Cancelling the calling task ends only this wait.
   func wait(
-    for target: Target,
-    hasEnded: @escaping @Sendable () async throws -> Bool
+    for target: SubmissionID,
+    isSettled: @escaping @Sendable () async throws -> Bool
   ) async throws {
     let id = state.withLock { state in
       defer { state.nextId += 1 }
       return state.nextId
     }
+    // The handler has ended when this scope does, so nothing of a wait is left behind.
+    defer { state.withLock { _ = $0.cancelled.remove(id) } }
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let refusal = state.withLock { state -> PerdureError? in
@@ -72,7 +67,7 @@ final class WaitList: Sendable {
         // Asked by a task of its own, because a continuation cannot be awaited here.
         Task.detached { [self] in
           do {
-            if try await hasEnded() { take(id, target)?.resume() }
+            if try await isSettled() { take(id, target)?.resume() }
           } catch {
             take(id, target)?.resume(throwing: error)
           }
@@ -85,10 +80,9 @@ final class WaitList: Sendable {
         state.withLock { _ = $0.cancelled.insert(id) }
       }
     }
-    state.withLock { _ = $0.cancelled.remove(id) }
   }
 
-  private func take(_ id: Int, _ target: Target) -> CheckedContinuation<Void, any Error>? {
+  private func take(_ id: Int, _ target: SubmissionID) -> CheckedContinuation<Void, any Error>? {
     state.withLock { state in
       guard let position = state.waiters[target]?.firstIndex(where: { $0.id == id }) else {
         return nil
@@ -103,7 +97,7 @@ final class WaitList: Sendable {
     let end = error ?? PerdureError(.closed, "the session is closed")
     let waiters = state.withLock { state in
       defer { state.waiters = [:] }
-      state.end = end
+      if state.end == nil { state.end = end }
       return state.waiters.values.flatMap { $0 }
     }
     for waiter in waiters { waiter.continuation.resume(throwing: end) }

@@ -65,13 +65,19 @@ final class RunningCall: ToolCallHost {
     state.withLock { if $0.reason == nil { $0.reason = reason } }
   }
 
-  private func report(_ body: (inout State) throws -> Void) throws {
+  private func whileRunning<Result: Sendable>(
+    _ body: (inout State) throws -> Result
+  ) throws -> Result {
     try state.withLock { state in
       if state.isOver {
         throw PerdureError(.invocationEnded, "the call of task \(runtime.taskId) is over")
       }
-      try body(&state)
+      return try body(&state)
     }
+  }
+
+  private func report(_ body: (inout State) throws -> Void) throws {
+    try whileRunning(body)
     throttle.withLock { $0 }?.changed()
   }
 
@@ -95,32 +101,36 @@ final class RunningCall: ToolCallHost {
   }
 
   func flushOutput() async throws {
-    try report { _ in }
+    try whileRunning { _ in }
     _ = try await commitProgress()
     try await runtime.barrier()
   }
 
   func retainedOutput() throws -> (text: String, truncated: Bool) {
-    try state.withLock { state in
-      if state.isOver {
-        throw PerdureError(.invocationEnded, "the call of task \(runtime.taskId) is over")
-      }
+    try whileRunning { state in
       let retained = state.window.retained()
       return (retained.text, retained.truncated)
     }
   }
 
-  func barrier() async throws { try await runtime.barrier() }
+  func barrier() async throws {
+    try whileRunning { _ in }
+    try await runtime.barrier()
+  }
 
-  func settings() throws -> JSON { runtime.settings.json }
+  func settings() throws -> JSON {
+    try whileRunning { _ in }
+    return runtime.settings.json
+  }
 
   func clock() -> (now: Int64, monotonic: Int64) {
     (runtime.surroundings.clock.now(), runtime.surroundings.clock.monotonic())
   }
 
   func sleep(milliseconds: Int64) async throws {
-    let (nanoseconds, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
-    await runtime.surroundings.clock.sleep(nanoseconds: overflow ? .max : max(0, nanoseconds))
+    try whileRunning { _ in }
+    await runtime.surroundings.clock.sleep(milliseconds: max(0, milliseconds))
+    try whileRunning { _ in }
     if cancelReason != nil || Task.isCancelled {
       throw PerdureError(.cancelled, "the call of task \(runtime.taskId) was cancelled")
     }

@@ -72,12 +72,14 @@ struct Settlement {
   }
 
   private mutating func noteTruncation(_ bytes: Int, _ lines: Int) {
-    diagnostics.append(
-      ToolDiagnostic(
-        .warn,
-        "the output was truncated: \(bytes) bytes, \(lines) lines left out",
-        code: "truncated"
-      )
+    diagnostics.append(Self.truncation(Int64(bytes), Int64(lines)))
+  }
+
+  private static func truncation(_ bytes: Int64, _ lines: Int64) -> ToolDiagnostic {
+    ToolDiagnostic(
+      .warn,
+      "the output was truncated: \(bytes) bytes, \(lines) lines left out",
+      code: "truncated"
     )
   }
 
@@ -92,6 +94,9 @@ struct Settlement {
       }
       details = slot?["details"]
       diagnostics = (slot?["diagnostics"]?.array ?? []).compactMap { ToolDiagnostic(json: $0) }
+      if let bytes = slot?["droppedBytes"]?.int, bytes > 0 {
+        diagnostics.append(Self.truncation(bytes, slot?["droppedLines"]?.int ?? 0))
+      }
     }
     if let failure { diagnostics.append(failure) }
     return ToolResultEntry.draft(

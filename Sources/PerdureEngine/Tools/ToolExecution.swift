@@ -1,5 +1,6 @@
 import PerdureModel
 import PerdureValue
+import Synchronization
 
 /// Runs a tool under its deadline and returns as soon as something has been decided about it.
 struct ToolExecution {
@@ -20,14 +21,19 @@ struct ToolExecution {
     let clock = runtime.surroundings.clock
     let started = clock.monotonic()
     let end = OneShot<End>()
-    let work = Task.detached { [tool] in
+    let work = Task.detached { [tool, runtime] in
+      let result: End
       do {
-        end.fill(.returned(try await tool.execute(call)))
+        result = .returned(try await tool.execute(call))
       } catch {
-        end.fill(.threw((error as? PerdureError)?.description ?? "\(error)"))
+        result = .threw((error as? PerdureError)?.description ?? "\(error)")
+      }
+      if !end.fill(result) {
+        runtime.report("the tool '\(tool.name)' answered after its call had been given up")
       }
     }
-    let watch = Task.detached { [tool, running] in
+    let timers = CallTimers()
+    timers.start { [tool, running] in
       await clock.sleep(nanoseconds: tool.deadline.nanoseconds)
       if Task.isCancelled { return }
       running.cancel(.deadline)
@@ -40,24 +46,37 @@ struct ToolExecution {
     } onCancel: { [tool, runtime, running] in
       running.cancel(runtime.signal.reason ?? .abort)
       work.cancel()
-      // Ends by itself after the grace; filling a second time changes nothing.
-      Task.detached {
+      timers.start {
         await clock.sleep(nanoseconds: tool.grace.nanoseconds)
-        end.fill(.abandoned)
+        if !Task.isCancelled { end.fill(.abandoned) }
       }
     }
-    watch.cancel()
+    timers.stop()
     return (outcome, max(0, (clock.monotonic() - started) / 1_000_000))
   }
 }
 
-extension Duration {
-  /// The whole nanoseconds, at most the greatest integer and at least 0.
-  var nanoseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    if overflow { return seconds > 0 ? .max : 0 }
-    let (sum, isTooBig) = whole.addingReportingOverflow(attoseconds / 1_000_000_000)
-    return isTooBig ? .max : max(0, sum)
+/// The timers of one call, which end with it.
+private final class CallTimers: Sendable {
+  private struct State {
+    var tasks: [Task<Void, Never>] = []
+    var isStopped = false
+  }
+
+  private let state = Mutex(State())
+
+  func start(_ body: @escaping @Sendable () async -> Void) {
+    state.withLock { state in
+      if !state.isStopped { state.tasks.append(Task.detached { await body() }) }
+    }
+  }
+
+  func stop() {
+    let tasks = state.withLock { state in
+      defer { state.tasks = [] }
+      state.isStopped = true
+      return state.tasks
+    }
+    for task in tasks { task.cancel() }
   }
 }

@@ -134,7 +134,7 @@ struct ToolExecution: Sendable {
     )
   }
 
-  /// The input as `abi-messages.md` 3.1 has it.
+  /// The input as docs/plugins.md has it.
   private func message(for call: ToolCall) -> JSONObject {
     var message: JSONObject = [
       "ctx": [

@@ -121,7 +121,7 @@ package enum PluginFiles {
       throw refused(
         path,
         "exports the unique symbol \(symbol.name), which two versions would share",
-        "compile it with -fno-gnu-unique -fvisibility=hidden"
+        "link it with a version script, as docs/plugins.md shows, or compile it with -fno-gnu-unique"
       )
     }
   }
@@ -229,7 +229,8 @@ package enum PluginFiles {
     if let first = extra.first {
       warnings.append(
         "it exports \(extra.count) symbols besides \(entry), such as \(first); "
-          + "compile it with -fvisibility=hidden"
+          + "compile it with -fvisibility=hidden, and link C++ with a version script, "
+          + "as docs/plugins.md shows"
       )
     }
     for path in file.runPaths

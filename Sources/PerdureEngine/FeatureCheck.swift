@@ -1,0 +1,95 @@
+import PerdureModel
+import PerdureValue
+
+/// Finds out whether a store holds work that this version cannot go on with.
+///
+/// All checks read only, so that a store that is refused stays as it is.
+struct FeatureCheck {
+  let session: Session
+  let kinds: Set<JSONString>
+
+  /// Throws `unsupportedFeature` if any live work of the store needs what this version lacks.
+  func wholeStore() async throws {
+    let live = session.liveTasks
+    for (_, task) in live.sorted(by: { $0.key < $1.key }) {
+      try await check(task)
+      try await conversation(task.conversationId)
+    }
+    let queued = try await session.store.scanSubmissions(
+      SubmissionQuery(status: .queued),
+      PageRequest(limit: 1)
+    )
+    if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
+  }
+
+  private func check(_ task: TaskRecord) async throws {
+    if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
+    guard kinds.contains(task.kind) else {
+      throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
+    }
+    if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
+    if task.abandonOnRestart {
+      throw Self.lacks("tasks that a restart abandons (task \(task.id))")
+    }
+    let checkpoint = task.state.checkpoint
+    if checkpoint?["phase"] == "poll" { throw Self.lacks("deferred answers (task \(task.id))") }
+    if checkpoint?["compacted"] != nil { throw Self.lacks("compaction (task \(task.id))") }
+    if checkpoint?["phase"] == "tools" { try await checkControl(task) }
+    try await checkOwned(task)
+  }
+
+  /// What a result asks of its round is part of the outcome of its task.
+  private func checkControl(_ task: TaskRecord) async throws {
+    for id in (task.state.checkpoint?["tools"]?.array ?? []).compactMap({ TaskID($0) }) {
+      guard case .completed(let result)? = try await session.task(id)?.state.outcome,
+        result["control"]?.object?.isEmpty == false
+      else { continue }
+      throw Self.lacks("the control of a result (task \(id))")
+    }
+  }
+
+  /// The end of a task reaches the conversations and documents that belong to it.
+  private func checkOwned(_ task: TaskRecord) async throws {
+    let owned = try await session.store.scanConversations(
+      ConversationQuery(ownerTaskId: task.id),
+      PageRequest(limit: 1)
+    )
+    if let first = owned.items.first {
+      throw Self.lacks("owned conversations (conversation \(first.id))")
+    }
+    let documents = try await session.store.scanDocuments(
+      DocumentQuery(scope: .task(task.id)),
+      PageRequest(limit: 1)
+    )
+    if let first = documents.items.first {
+      throw Self.lacks("documents of tasks (document \(first.id))")
+    }
+  }
+
+  /// Throws `unsupportedFeature` if the runs of this conversation need what this version lacks.
+  func conversation(_ id: ConversationID) async throws {
+    guard let record = try await session.store.conversation(id) else {
+      throw PerdureError(.notFound, "conversation \(id) does not exist")
+    }
+    if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
+    if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
+    for definition in [DocumentDefinition.live, .usage, .provider] {
+      // Throws for a document of a newer version.
+      _ = try await session.snapshot(definition, id)
+    }
+    let agent = try await session.snapshot(.agent, id)
+    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
+    let inbox = try await session.snapshot(.inbox, id)
+    if inbox["items"]?.array?.isEmpty == false {
+      throw Self.lacks("queued inbox items (conversation \(id))")
+    }
+  }
+
+  private static func lacks(_ feature: String) -> PerdureError {
+    PerdureError(
+      .unsupportedFeature,
+      "the store holds \(feature), which this version cannot go on with",
+      hint: "go on with the program that wrote it, or a newer version of this one"
+    )
+  }
+}

@@ -1,0 +1,94 @@
+import Glibc
+import PerdureEngine
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// What has happened in a scenario so far, for those who wait for it.
+final class Events: Sendable {
+  /// What a step waits for before it aborts or dies.
+  struct Condition: Sendable {
+    var waiting: Int
+    var results: Int
+    var partial: Bool
+    var sleeping: Bool
+
+    init(_ json: JSON) {
+      waiting = Int(json["waiting"]?.int ?? 0)
+      results = Int(json["results"]?.int ?? 0)
+      partial = json["partial"] == true
+      sleeping = json["sleeping"] == true
+    }
+  }
+
+  private struct State {
+    var waiting = 0
+    var results = 0
+    var partial = false
+    var sleeping = false
+    var waiter: (condition: Condition, continuation: CheckedContinuation<Void, Never>)?
+  }
+
+  /// Whether tools and models wait where the scenario says so.
+  let isWriting: Bool
+  private let state = Mutex(State())
+
+  init(isWriting: Bool) { self.isWriting = isWriting }
+
+  /// Forgets what has happened.
+  func reset() {
+    state.withLock { state in
+      state.results = 0
+      state.partial = false
+      state.sleeping = false
+    }
+  }
+
+  /// Forgets which calls wait, once they have ended.
+  func resetWaiting() { state.withLock { $0.waiting = 0 } }
+
+  /// A call has reached the place where it waits.
+  func arrive() { change { $0.waiting += 1 } }
+
+  /// Takes in a commit that is on disk.
+  func observe(_ publication: Publication) {
+    change { state in
+      for case .entry(let entry) in publication.changes where entry.kind == "pi.tool-result" {
+        state.results += 1
+      }
+      for case .task(let task) in publication.changes where task.state.status == .sleeping {
+        state.sleeping = true
+      }
+      for case .document(_, _, let value, _) in publication.changes
+      where value?["generation"]?["message"] != nil {
+        state.partial = true
+      }
+    }
+  }
+
+  /// Returns once the condition holds.
+  func wait(for condition: Condition) async {
+    await withCheckedContinuation { continuation in
+      change { $0.waiter = (condition, continuation) }
+    }
+  }
+
+  private func change(_ body: (inout State) -> Void) {
+    let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      body(&state)
+      guard let (condition, continuation) = state.waiter, state.waiting >= condition.waiting,
+        state.results >= condition.results, state.partial || !condition.partial,
+        state.sleeping || !condition.sleeping
+      else { return nil }
+      state.waiter = nil
+      return continuation
+    }
+    waiter?.resume()
+  }
+
+  /// Ends the process as a crash does.
+  static func die() -> Never {
+    kill(getpid(), SIGKILL)
+    while true { pause() }
+  }
+}

@@ -1,0 +1,104 @@
+import Glibc
+import Perdure
+import PerdureEngine
+import PerdureModel
+import PerdureStorage
+import PerdureTestKit
+import PerdureValue
+
+/// Perdure's side of the exchange of stores with another implementation.
+///
+///     InteropProcess write STORE SCENARIOS NAME    plays a scenario; may die by SIGKILL in the middle
+///     InteropProcess dump STORE                    prints all that the store holds as JSON
+///     InteropProcess resume STORE SCENARIOS        goes on with unfinished work
+///
+/// `resume` ends with status 3 if the store needs a feature that this version lacks.
+@main
+struct Main {
+  static func main() async {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    do {
+      switch (arguments.first, arguments.count) {
+      case ("dump", 2): try await dump(arguments[1])
+      case ("resume", 3): try await resume(arguments[1], try Scenarios(at: arguments[2]))
+      case ("write", 4):
+        let scenarios = try Scenarios(at: arguments[2])
+        try await write(arguments[1], scenarios, try scenarios.steps(arguments[3]))
+      default:
+        print("usage: InteropProcess write|dump|resume STORE [SCENARIOS [NAME]]")
+        exit(2)
+      }
+    } catch let error as PerdureError {
+      print("\(error.code.rawValue): \(error)")
+      exit(error.code == .unsupportedFeature ? 3 : 1)
+    } catch {
+      print("\(error)")
+      exit(1)
+    }
+  }
+
+  private static func dump(_ path: String) async throws {
+    let storage = try await SQLiteStorage.open(path: path, readOnly: true)
+    var value = try await StoreDump(storage).json()
+    value["violations"] = .array(
+      try await StoreInvariants.violations(of: storage).map { .string($0) }
+    )
+    await storage.close()
+    print(JSON.object(value).compactText)
+  }
+
+  private static func resume(_ path: String, _ scenarios: Scenarios) async throws {
+    let events = Events(isWriting: false)
+    let engine = try await open(path, scenarios, events)
+    do {
+      try await engine.resume()
+      await engine.waitUntilQuiet()
+      for obstacle in engine.scheduler.obstacles {
+        print("task \(obstacle.task.id) cannot go on: \(obstacle.reason)")
+      }
+      try await engine.close()
+    } catch {
+      try? await engine.close()
+      throw error
+    }
+  }
+
+  private static func write(
+    _ path: String,
+    _ scenarios: Scenarios,
+    _ steps: [JSON]
+  ) async throws {
+    let events = Events(isWriting: true)
+    let engine = try await open(path, scenarios, events)
+    _ = engine.session.publications.subscribe { events.observe($0) }
+    try await Writer(engine: engine, events: events).play(steps)
+    await engine.waitUntilQuiet()
+    try await engine.close()
+  }
+
+  private static func open(
+    _ path: String,
+    _ scenarios: Scenarios,
+    _ events: Events
+  ) async throws -> Engine {
+    let registry = Registry()
+    let tools = try scenarios.tools(events: events, effects: path + ".effects")
+    try registry.install(Extension(name: "interop", tools: tools))
+    var settings = Settings()
+    settings.partialIntervalMs = 0
+    settings.outputIntervalMs = 0
+    settings.retry.baseDelayMs = 300
+    // A killed process, not a power failure, is what is played here.
+    let storage = try await SQLiteStorage.open(path: path, durability: .normal)
+    return try await Engine.open(
+      storage,
+      Engine.Options(
+        models: ScenarioModel(hangs: events.isWriting),
+        registry: registry,
+        settings: { [settings] in settings },
+        clock: SystemClock(),
+        report: { print("report: \($0.message)") }
+      )
+    )
+  }
+}

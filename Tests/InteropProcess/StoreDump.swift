@@ -1,0 +1,103 @@
+import PerdureEngine
+import PerdureModel
+import PerdureValue
+
+/// Everything that a store holds, as JSON.
+struct StoreDump {
+  private let storage: any Storage
+
+  init(_ storage: any Storage) { self.storage = storage }
+
+  func json() async throws -> JSONObject {
+    let counters = try await storage.counters()
+    let conversations = try await all { try await storage.scanConversations(.init(), $0) }
+    let tasks = try await all { try await storage.scanTasks(.init(), $0) }
+    let submissions = try await all { try await storage.scanSubmissions(.init(), $0) }
+    var transcripts = JSONObject()
+    var scopes: [DocumentScope] = [.session]
+    for conversation in conversations {
+      transcripts[JSONString("\(conversation.id)")] = try await transcript(conversation.id)
+      scopes.append(.conversation(conversation.id))
+    }
+    scopes += tasks.map { .task($0.id) }
+    var documents: [JSON] = []
+    for scope in scopes { documents += try await self.documents(scope, counters) }
+    return [
+      "counters": [
+        "nextSequence": .int(counters.nextSequence), "nextId": .int(counters.nextId),
+      ],
+      "conversations": .array(conversations.map { $0.json }),
+      "transcripts": .object(transcripts),
+      "tasks": .array(tasks.map { $0.json }),
+      "submissions": .array(try await submissions.mapAsync { try await lookedUp($0) }),
+      "documents": .array(documents),
+    ]
+  }
+
+  /// What a conversation sees: its entries with their commits, its head marker and its context.
+  private func transcript(_ id: ConversationID) async throws -> JSON {
+    let entries = try await all(.ascending) {
+      try await storage.scanEntries(EntryQuery(conversationId: id), $0)
+    }
+    let rows = try await entries.mapAsync { entry -> JSON in
+      let lookup = try await storage.entry(entry.id, visibleIn: id)
+      return [
+        "entry": entry.json, "commitSequence": lookup.map { .int($0.commitSequence) } ?? .null,
+      ]
+    }
+    let marker = try await storage.latestHeadMarker(id, atOrBefore: nil)
+    return [
+      "entries": .array(rows), "head": marker?.id.json ?? .null,
+      "messages": .array(ContextView(of: entries).messages),
+    ]
+  }
+
+  /// The record as a search by its request id finds it, which is the record itself.
+  private func lookedUp(_ record: SubmissionRecord) async throws -> JSON {
+    guard let requestId = record.requestId else { return record.json }
+    return try await storage.submission(requestId: requestId, in: record.conversationId)?.json
+      ?? .null
+  }
+
+  private func documents(_ scope: DocumentScope, _ counters: StoreCounters) async throws -> [JSON] {
+    let records = try await all { try await storage.scanDocuments(.init(scope: scope), $0) }
+    return try await records.mapAsync { record in
+      let stored = try await storage.document(record.id, at: nil)
+      var row: JSONObject = ["record": record.json]
+      row["version"] = stored.map { .int($0.version) }
+      row["value"] = stored?.value
+      if !record.isCurrentOnly {
+        var history: [JSON] = []
+        for sequence in 1..<max(2, counters.nextSequence) where record.isAlive(at: sequence) {
+          history.append(try await storage.document(record.id, at: sequence)?.value ?? .null)
+        }
+        row["history"] = .array(history)
+      }
+      return .object(row)
+    }
+  }
+
+  private func all<Record: Sendable>(
+    _ order: ScanOrder? = nil,
+    _ read: (PageRequest) async throws -> Page<Record>
+  ) async throws -> [Record] {
+    var records: [Record] = []
+    var cursor: Cursor?
+    repeat {
+      let page = try await read(PageRequest(limit: 100, cursor: cursor, order: order))
+      records += page.items
+      cursor = page.next
+    } while cursor != nil
+    return records
+  }
+}
+
+extension Array {
+  fileprivate func mapAsync<Result>(
+    _ transform: (Element) async throws -> Result
+  ) async throws -> [Result] {
+    var results: [Result] = []
+    for element in self { results.append(try await transform(element)) }
+    return results
+  }
+}

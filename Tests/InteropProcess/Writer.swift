@@ -1,0 +1,50 @@
+import PerdureEngine
+import PerdureModel
+import PerdureTestKit
+import PerdureValue
+
+/// Plays the steps of a scenario on an open store.
+struct Writer {
+  let engine: Engine
+  let events: Events
+
+  func play(_ steps: [JSON]) async throws {
+    var conversation = try await engine.root()
+    try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
+    for step in steps {
+      if let change = step["configure"]?.object {
+        try await engine.configure(conversation, change)
+      } else if step["create"] == true {
+        conversation = try await engine.createConversation()
+        try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
+      } else if let turns = step["submit"] {
+        try await submit(turns, step, to: conversation)
+      } else {
+        throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
+      }
+    }
+  }
+
+  private func submit(_ turns: JSON, _ step: JSON, to id: ConversationID) async throws {
+    events.reset()
+    let submission = try await engine.submit(
+      .string(turns.compactText),
+      to: id,
+      requestId: step["requestId"]?.string
+    )
+    if let when = step["when"] {
+      await events.wait(for: Events.Condition(when))
+      switch step["then"]?.text {
+      case "die": Events.die()
+      case "go on": return
+      case "abort": try await engine.abort(id)
+      case "abort and die":
+        try await engine.abort(id)
+        Events.die()
+      default: throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
+      }
+    }
+    _ = try await engine.wait(for: submission)
+    events.resetWaiting()
+  }
+}

@@ -1,0 +1,283 @@
+import PerdureEngine
+import PerdureModel
+import PerdureStorage
+import PerdureTestKit
+import PerdureValue
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct AdmissionTests {
+  private static let silent = ScriptedModel { _ in ScriptedModel.text("hello") }
+
+  private func code(_ body: () async throws -> Void) async -> PerdureError.Code? {
+    do {
+      try await body()
+      return nil
+    } catch {
+      return (error as? PerdureError)?.code
+    }
+  }
+
+  @Test func `an idle conversation takes a submission`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    #expect(try await bench.ask(engine).status == .done)
+    #expect(try await bench.ask(engine).status == .done)
+    try await bench.end(engine)
+  }
+
+  @Test func `a submission is on disk when it is taken`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(LiveModel())
+    _ = try await bench.start(engine)
+    let id = try await engine.submit("hi", to: .root)
+    #expect(try await bench.memory.submission(id)?.status == .placed)
+    try await bench.end(engine)
+  }
+
+  @Test func `a busy conversation refuses and nothing is written`() async throws {
+    let bench = TestBench()
+    let model = LiveModel()
+    let engine = try await bench.open(model)
+    _ = try await bench.start(engine)
+    _ = try await engine.submit("hi", to: .root)
+    _ = await model.request(1)
+    try await engine.session.barrier()
+    let before = engine.session.store.lastStaged
+    #expect(await code { _ = try await engine.submit("more", to: .root) } == .conversationBusy)
+    #expect(engine.session.store.lastStaged == before)
+    try await bench.end(engine)
+  }
+
+  @Test func `a request id that is known stands for its submission`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    let first = try await engine.submit("hi", to: .root, requestId: "r")
+    let whileBusy = try await engine.submit("hi", to: .root, requestId: "r")
+    _ = try await engine.wait(for: first)
+    let afterwards = try await engine.submit("hi", to: .root, requestId: "r")
+    #expect(whileBusy == first)
+    #expect(afterwards == first)
+    #expect(try await TestBench.entries(engine).count == 2)
+    try await bench.end(engine)
+  }
+
+  @Test func `a request id counts within its conversation only`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    let other = try await engine.createConversation()
+    try await engine.configure(other, ["model": ScriptedModel.reference.json])
+    let first = try await engine.submit("hi", to: .root, requestId: "r")
+    let second = try await engine.submit("hi", to: other, requestId: "r")
+    #expect(first != second)
+    await engine.waitUntilQuiet()
+    try await bench.end(engine)
+  }
+
+  @Test func `a request id of a write is refused for an input`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    try await engine.session.commit { tx in
+      let entry = try await tx.append(EntryDraft(kind: "note"), to: .root)
+      _ = try await tx.createSubmission(
+        in: .root,
+        requestId: "r",
+        kind: .write,
+        state: .done(entry: entry.id, answer: nil)
+      )
+    }
+    let code = await code { _ = try await engine.submit("hi", to: .root, requestId: "r") }
+    #expect(code == .requestIdConflict)
+    try await bench.end(engine)
+  }
+
+  @Test func `an unknown conversation is named`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    let unknown = ConversationID.known(99)
+    #expect(await code { _ = try await engine.submit("hi", to: unknown) } == .notFound)
+    #expect(await code { try await engine.configure(unknown, ["a": 1]) } == .notFound)
+    #expect(await code { try await engine.abort(unknown) } == .notFound)
+    try await bench.end(engine)
+  }
+
+  static let contents: [(content: JSON, isAllowed: Bool)] = [
+    ("text", true), ("", true), ([["type": "text", "text": "a"]], true),
+    ([["type": "image", "data": "AA==", "mimeType": "image/png"]], true), ([], false),
+    (.null, false), (7, false), (["text": "a"], false), (["a"], false),
+    ([["type": "text"]], false), ([["type": "toolCall", "id": "a", "name": "b"]], false),
+  ]
+
+  @Test(arguments: 0..<contents.count)
+  func `content is a string or a list of items`(_ index: Int) async throws {
+    let (content, isAllowed) = Self.contents[index]
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await bench.start(engine)
+    let code = await code { _ = try await engine.submit(content, to: .root) }
+    #expect(code == (isAllowed ? nil : .invalidInput), "\(content.compactText)")
+    await engine.waitUntilQuiet()
+    try await bench.end(engine)
+  }
+
+  @Test func `choices are replaced cleared or left alone`() async throws {
+    let bench = TestBench()
+    let engine = try await bench.open(Self.silent)
+    _ = try await engine.root()
+    try await engine.configure(.root, ["tools": ["a", "b"], "thinkingLevel": "low"])
+    try await engine.configure(.root, ["tools": ["c"], "cwd": .null])
+    try await engine.configure(.root, ["thinkingLevel": .null])
+    #expect(try await engine.session.snapshot(.agent, .root) == ["tools": ["c"]])
+    #expect(await code { try await engine.configure(.root, ["__proto__": 1]) } == .invalidInput)
+    try await bench.end(engine)
+  }
+
+  // MARK: Features
+
+  /// What a store can hold that this version cannot go on with.
+  struct Lack: Sendable, CustomTestStringConvertible {
+    var feature: String
+    var write: @Sendable (Session) async throws -> Void
+
+    var testDescription: String { feature }
+
+    init(_ feature: String, _ write: @escaping @Sendable (Session) async throws -> Void) {
+      self.feature = feature
+      self.write = write
+    }
+
+    static func task(
+      _ feature: String,
+      _ kind: JSONString,
+      input: JSON = [:],
+      checkpoint: JSON = ["phase": "x"]
+    ) -> Lack {
+      Lack(feature) { session in
+        let id = TaskID.known(try session.store.mintId())
+        let record = TaskRecord(
+          id: id,
+          conversationId: .root,
+          kind: kind,
+          version: 1,
+          input: input,
+          state: .pending(checkpoint: checkpoint)
+        )
+        _ = try await session.store.stage([.task(record)])
+      }
+    }
+
+    static func conversation(
+      _ feature: String,
+      _ change: @escaping @Sendable (inout ConversationRecord) -> Void
+    ) -> Lack {
+      Lack(feature) { session in
+        let id = try session.store.mintId()
+        var record = ConversationRecord(id: .known(id))
+        change(&record)
+        let task = TaskRecord(
+          id: .known(try session.store.mintId()),
+          conversationId: record.id,
+          kind: "pi.generation",
+          version: 1,
+          input: [:],
+          state: .pending(checkpoint: ["phase": "prepare", "attempt": 1])
+        )
+        _ = try await session.store.stage([.conversation(record), .task(task)])
+      }
+    }
+
+    static func document(_ feature: String, _ key: JSONString, _ value: JSON) -> Lack {
+      Lack(feature) { session in
+        let definition: DocumentDefinition = key == "items" ? .inbox : .agent
+        try await session.commit { tx in
+          try await tx.edit(definition, .root) { try $0.set([.key(key)], value) }
+          try await tx.startTestRun()
+        }
+      }
+    }
+  }
+
+  static let lacks: [Lack] = [
+    .task("compaction", "pi.compaction"), .task("other.kind", "other.kind"),
+    .task("nested calls", "pi.tool", input: ["kind": "nested"]),
+    .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
+    .conversation("forks") { $0.parent = .init(conversationId: .root, at: .known(2)) },
+    .conversation("owned") { $0.owner = .init(conversationId: .root, taskId: .known(2)) },
+    .document("instructions", "instructions", "Be brief."),
+    .document("inbox", "items", [["id": 99, "mode": "steer", "content": "x"]]),
+    Lack("queued") { session in
+      try await session.commit { tx in
+        _ = try await tx.createSubmission(
+          in: .root,
+          requestId: nil,
+          kind: .input,
+          state: .queued
+        )
+      }
+    },
+  ]
+
+  @Test(arguments: lacks)
+  func `a store that holds what is missing here is not gone on with`(_ lack: Lack) async throws {
+    let bench = TestBench()
+    let session = try await Session.open(bench.memory, clock: bench.clock)
+    try await session.commit { _ = try await $0.createConversation(root: true) }
+    try await lack.write(session)
+    try await session.close()
+    let next = bench.afterDeath()
+    let engine = try await next.open(Self.silent)
+    let before = engine.session.store.lastStaged
+    let error = await #expect(throws: PerdureError.self) { try await engine.resume() }
+    #expect(error?.code == .unsupportedFeature)
+    #expect(error?.message.contains(lack.feature) == true, "\(error?.message ?? "")")
+    // Nor by another way in.
+    let ways: [(String, () async throws -> Void)] = [
+      ("submit", { _ = try await engine.submit("hi", to: .root) }),
+      ("wait", { _ = try await engine.wait(for: .known(2)) }),
+      ("abort", { try await engine.abort(.root) }),
+    ]
+    for (name, way) in ways { #expect(await code(way) == .unsupportedFeature, "\(name)") }
+    await engine.waitUntilQuiet()
+    #expect(engine.session.store.lastStaged == before)
+    // Reading works.
+    _ = try await TestBench.entries(engine)
+    try await engine.close()
+  }
+
+  @Test func `a document of a newer version is not gone on with`() async throws {
+    let bench = TestBench()
+    let session = try await Session.open(bench.memory, clock: bench.clock)
+    try await session.commit { _ = try await $0.createConversation(root: true) }
+    let address = DocumentAddress(kind: "pi.live", scope: .conversation(.root))
+    let live = try #require(try await session.store.findDocument(address, at: nil))
+    _ = try await session.store.stage([.changeDocument(live.id, .base(version: 2, value: [:]))])
+    try await session.close()
+    let engine = try await bench.afterDeath().open(Self.silent)
+    #expect(await code { _ = try await engine.submit("hi", to: .root) } == .unsupportedFeature)
+    try await engine.close()
+  }
+}
+
+extension Transaction {
+  /// A generation that owns an empty run.
+  func startTestRun() async throws {
+    let task = try await createTask(
+      TransactionTests.definition.named("pi.generation"),
+      input: [:],
+      conversation: .root
+    )
+    try await edit(.live, .root) { try $0.set(["run"], ["taskId": task.id.json, "inputs": []]) }
+  }
+}
+
+extension TaskDefinition {
+  func named(_ name: JSONString) -> TaskDefinition {
+    var definition = self
+    definition.name = name
+    return definition
+  }
+}

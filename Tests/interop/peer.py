@@ -1,0 +1,391 @@
+"""pi-durable-python's side of the exchange of stores, through its public API.
+
+    peer.py write STORE SCENARIOS NAME    plays a scenario; may end in the middle by os._exit
+    peer.py dump STORE                    prints all that the store holds as JSON
+    peer.py resume STORE SCENARIOS        goes on with unfinished work and waits until it is idle
+"""
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+import time
+
+from pi_durable import Harness, Model, create_registry, define_extension, define_task, define_tool
+from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
+from pi_durable.providers.stream import ProviderStream, complete_stream
+from pi_durable.providers.usage import zero_usage
+from pi_durable.storage.sqlite.posix import open_posix_sqlite_database
+from pi_durable.storage.sqlite.storage import SqliteStorage
+
+MODEL = Model(provider="scripted", model_id="one", context_window=1_000_000, max_tokens=1_000)
+REFERENCE = {"provider": "scripted", "modelId": "one"}
+DIED = 99
+
+
+# The model: it does what the last user message says, a JSON array of turns.
+
+
+class Answer(ProviderStream):
+    def __init__(self, models, context, options):
+        self._models, self._context = models, context
+        output = {"role": "assistant", "content": [], "api": "scripted", "provider": "scripted",
+                  "model": "one", "usage": zero_usage(), "stopReason": "stop",
+                  "timestamp": int(time.time() * 1000)}
+        super().__init__(output, signal=(options or {}).get("signal"))
+
+    async def _produce(self):
+        turn, times = self._models.turn(self._context["messages"])
+        content = self.output["content"]
+        self.emit("start")
+        if "think" in turn:
+            content.append({"type": "thinking", "thinking": turn["think"], "thinkingSignature": "signed"})
+            self.emit("thinking_start", content_index=0)
+        if "say" in turn:
+            content.append({"type": "text", "text": ""})
+            index = len(content) - 1
+            self.emit("text_start", content_index=index)
+            for piece in turn["say"]:
+                content[index]["text"] += piece
+                self.emit("text_delta", content_index=index, delta=piece)
+                await asyncio.sleep(0)
+        if "usage" in turn:
+            self.output["usage"] = turn["usage"]
+        failure = turn.get("fail")
+        if failure is not None and times <= failure["attempts"]:
+            raise RuntimeError(failure["message"])
+        for call in turn.get("calls", []):
+            content.append({"type": "toolCall", **call})
+            self.output["stopReason"] = "toolUse"
+        if turn.get("hang") and self._models.hangs:
+            await asyncio.sleep(600)
+        self.emit("done", reason=self.output["stopReason"], message=self.output)
+
+
+class Models:
+    def __init__(self, hangs):
+        self.hangs = hangs
+        self._asked = {}
+
+    def get_model(self, provider, model_id):
+        return MODEL if (provider, model_id) == ("scripted", "one") else None
+
+    def turn(self, messages):
+        """The turn that is asked for, and how often this process has been asked for it."""
+        position = 0
+        for message in reversed(messages):
+            if message["role"] == "assistant":
+                position += 1
+            elif message["role"] == "user":
+                try:
+                    turns = json.loads(message["content"])
+                except (TypeError, ValueError):
+                    # The request for a summary is no scenario.
+                    return {"say": ["a summary"]}, 1
+                key = (position, message["content"])
+                self._asked[key] = self._asked.get(key, 0) + 1
+                return turns[position], self._asked[key]
+        raise RuntimeError("nobody asked")
+
+    def stream_simple(self, model, context, options=None):
+        return Answer(self, context, options)
+
+    stream = stream_simple
+
+    async def complete_simple(self, model, context, options=None):
+        return await complete_stream(self.stream_simple(model, context, options))
+
+    complete = complete_simple
+
+
+# The tools
+
+
+class Events:
+    """What has happened so far, for the steps that wait for it."""
+
+    def __init__(self, writing):
+        self.writing = writing
+        self.waiting = 0
+        self.reset()
+        self._changed = asyncio.Event()
+
+    def reset(self):
+        self.results, self.partial, self.sleeping, self.marked = 0, False, False, False
+
+    def arrive(self):
+        self.waiting += 1
+        self._changed.set()
+
+    def observe(self, publication, _context):
+        for change in publication["changes"]:
+            value = change.get("value") or {}
+            if change["type"] == "entry" and value["kind"] == "pi.tool-result":
+                self.results += 1
+            elif change["type"] == "task":
+                self.sleeping |= value["state"]["status"] == "sleeping"
+                self.marked |= value["abortRequested"]
+            elif change["type"] == "document" and "message" in (value.get("generation") or {}):
+                self.partial = True
+        self._changed.set()
+
+    async def wait(self, when):
+        while not (self.waiting >= when.get("waiting", 0) and self.results >= when.get("results", 0)
+                   and (self.partial or not when.get("partial"))
+                   and (self.sleeping or not when.get("sleeping"))
+                   and (self.marked or not when.get("marked"))):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def tools(declarations, events, effects):
+    async def wait(args, api, context, details):
+        if events.writing and "wait" in args:
+            # Returns once everything reported so far is committed.
+            await api.details(details, BG)
+            events.arrive()
+            await await_with_context(asyncio.sleep(600), BG if args["wait"] == "deaf" else context)
+
+    def lines(args):
+        return "".join("line %d é 😀\n" % i for i in range(1, args["lines"] + 1))
+
+    async def append(args, api, context):
+        with open(effects, "a") as file:
+            file.write(args["line"] + "\n")
+        api.output("noted " + args["line"])
+        await wait(args, api, context, {"waits": True})
+        return {}
+
+    async def fails(*_):
+        raise RuntimeError("this tool fails")
+
+    async def grumbles(_args, api, _context):
+        api.output("not shown")
+        usage = {**zero_usage(), "input": 5, "totalTokens": 5, "reasoning": 2}
+        usage["cost"]["total"] = 0.5
+        return {
+            "output": [{"type": "text", "text": "no"},
+                       {"type": "image", "data": "AAAA", "mimeType": "image/png"}],
+            "isError": True, "usage": usage, "details": {"deep": [1, 2.5, None, {"x": "y"}]},
+            "diagnostics": [{"severity": "info", "code": "said", "message": "said"},
+                            {"severity": "warn", "message": "line\nbreak"}],
+        }
+
+    async def pours(args, api, context):
+        api.diagnostic({"severity": "warn", "code": "pour", "message": "pouring"})
+        api.output(lines(args))
+        await api.details({"poured": args["lines"]}, BG)
+        await wait(args, api, context, {"poured": args["lines"]})
+        return {}
+
+    async def dumps(args, _api, _context):
+        return {"output": [{"type": "text", "text": lines(args)}]}
+
+    async def nests(_args, api, _context):
+        await api.execute_tool("note", {"line": "nested", "wait": "yes"}, BG)
+        return {}
+
+    async def terminates(*_):
+        return {"output": [{"type": "text", "text": "enough"}], "control": {"terminate": True}}
+
+    async def owns(args, api, context):
+        async def make(tx):
+            return await tx.create_conversation({"ownership": {"kind": "task", "taskId": api.task_id}})
+
+        await api.commit(make, BG)
+        await wait(args, api, context, {"waits": True})
+        return {}
+
+    bodies = {"note": append, "once": append, "step": append, "fails": fails, "grumbles": grumbles,
+              "pours": pours, "dumps": dumps, "nests": nests, "terminates": terminates, "owns": owns}
+    return [define_tool({**declaration, "execute": bodies[declaration["name"]]})
+            for declaration in declarations]
+
+
+async def idle(_task, runtime, _context):
+    if runtime.models.hangs:
+        await asyncio.sleep(600)
+    await runtime.commit(lambda _tx: {
+        "status": "terminal", "outcome": {"status": "completed", "result": None}}, BG)
+
+
+# A kind of task that no other program knows.
+FOREIGN = define_task({"name": "interop.foreign", "version": 1, "initial": lambda _input: {"phase": "idle"},
+                       "phases": {"idle": idle}, "abort": idle})
+
+
+# Playing
+
+
+async def open_store(path):
+    return await SqliteStorage.open(await open_posix_sqlite_database(path), None)
+
+
+async def open_harness(path, scenarios, events):
+    registry = create_registry()
+    declarations = scenarios["tools"]
+    registry.install(define_extension({
+        "name": "interop", "tools": tools(declarations, events, path + ".effects")}))
+    if scenarios.get("more"):
+        registry.install(define_extension({
+            "name": "more", "tasks": [FOREIGN],
+            "tools": tools(scenarios["more"], events, path + ".effects")}))
+    harness = await Harness.open(await open_store(path), {
+        "models": Models(events.writing), "registry": registry,
+        "on_report": lambda error, info: print("report:", info, repr(error), file=sys.stderr),
+        "settings": {
+            "compaction": {"enabled": False, "keep_recent_tokens": 1},
+            "progress": {"partial_interval_ms": 0, "output_interval_ms": 0},
+            "retry": {"base_delay_ms": 300},
+        },
+    }, BG)
+    return harness
+
+
+async def write(path, scenarios, name):
+    events = Events(True)
+    harness = await open_harness(path, scenarios, events)
+    harness.subscribe_commits(events.observe)
+    agent = {"agent": {"model": REFERENCE}}
+    conversation = await harness.root(BG, agent)
+    last = None
+    for step in scenarios["scenarios"][name]:
+        if "configure" in step:
+            await conversation.configure(step["configure"], BG)
+        elif "create" in step:
+            conversation = await harness.create_conversation({"ownership": {"kind": "ownerless"}, **agent}, BG)
+        elif "fork" in step:
+            page = await conversation.entries({}, 1, None, BG)
+            conversation = await conversation.fork(
+                page["items"][0]["id"], {"ownership": {"kind": "ownerless"}, **agent}, BG)
+        elif "reset" in step:
+            await conversation.reset(step["reset"], BG)
+        elif "compact" in step:
+            await conversation.compact(None, BG)
+        elif "task" in step:
+            await conversation.commit(lambda tx: tx.create_task(
+                FOREIGN, {}, {"ownership": {"kind": "conversation"}, "conversationId": conversation.id}), BG)
+        else:
+            events.reset()
+            draft = {"type": "input", "content": json.dumps(step["submit"])}
+            if "requestId" in step:
+                draft["requestId"] = step["requestId"]
+            last = await conversation.submit(draft, BG)
+        if "when" in step:
+            await events.wait(step["when"])
+            then = step["then"]
+            if then == "abort":
+                await conversation.abort(BG)
+            if then == "abort and die":
+                # An abort ends with the work that it ends; the mark comes first.
+                aborting = asyncio.ensure_future(conversation.abort(BG))
+                await events.wait({"marked": True})
+            if then in ("die", "abort and die"):
+                os._exit(DIED)
+            if then == "go on":
+                continue
+        if "submit" in step:
+            await last.wait(BG)
+            events.waiting = 0
+    await harness.wait_for_idle(BG)
+    await harness.close(BG)
+
+
+async def resume(path, scenarios):
+    harness = await open_harness(path, scenarios, Events(False))
+    harness.resume()
+    await harness.wait_for_idle(BG)
+    seen = await harness.inspect(BG)
+    await harness.close(BG)
+    left = [task for task in seen["tasks"]]
+    if left or seen["submissions"]:
+        print("unfinished:", json.dumps([left, seen["submissions"]], default=str))
+        sys.exit(1)
+
+
+# Reading
+
+
+async def every(scan):
+    items, cursor = [], None
+    while True:
+        page = await scan(cursor)
+        items += page["items"]
+        cursor = page.get("next")
+        if cursor is None:
+            return items
+
+
+async def contexts(path, ids):
+    """What the model would be shown of each conversation."""
+    harness = await Harness.open(await open_store(path), {
+        "models": Models(False), "registry": create_registry()}, BG)
+    result = {}
+    for id in ids:
+        view = await (await harness.conversation(id, BG)).context(BG)
+        result[str(id)] = view["messages"]
+    await harness.close(BG)
+    return result
+
+
+async def dump(path):
+    with sqlite3.connect(path) as database:
+        next_id, next_sequence = database.execute(
+            "SELECT next_id, next_seq FROM durable_metadata").fetchone()
+    database.close()
+    counters = {"nextSequence": int(next_sequence), "nextId": int(next_id)}
+    store = await open_store(path)
+    conversations = await every(lambda c: store.scan_conversations({}, 100, c, BG))
+    tasks = await every(lambda c: store.scan_tasks({}, 100, c, BG))
+    submissions = await every(lambda c: store.scan_submissions({}, 100, c, BG))
+    transcripts = {}
+    scopes = [{"kind": "session"}]
+    for conversation in conversations:
+        id = conversation["id"]
+        scopes.append({"kind": "conversation", "conversationId": id})
+        entries = await every(lambda c: store.scan_entries(
+            {"conversationId": id, "order": "ascending"}, 100, c, BG))
+        marker = await store.find_latest_head_marker(id, None, BG)
+        rows = []
+        for entry in entries:
+            lookup = await store.entry(id, entry["id"], BG)
+            rows.append({"entry": entry, "commitSequence": lookup["commitSeq"]})
+        transcripts[str(id)] = {"entries": rows, "head": marker and marker["id"]}
+    found = []
+    for record in submissions:
+        if "requestId" in record:
+            record = await store.submission_by_request(record["conversationId"], record["requestId"], BG)
+        found.append(record)
+    scopes += [{"kind": "task", "taskId": task["id"]} for task in tasks]
+    documents = []
+    for scope in scopes:
+        for record in await every(lambda c: store.scan_documents({"scope": scope, "at": "current"}, 100, c, BG)):
+            stored = await store.document(record["id"], "current", BG)
+            row = {"record": record, "version": stored["version"], "value": stored["value"]}
+            if record.get("history") == "rewindable":
+                row["history"] = []
+                for sequence in range(record["createdAt"], counters["nextSequence"]):
+                    past = await store.document(record["id"], sequence, BG)
+                    row["history"].append(past and past["value"])
+            documents.append(row)
+    await store.close(BG)
+    return {"counters": counters, "conversations": conversations, "transcripts": transcripts,
+            "tasks": tasks, "submissions": found, "documents": documents}
+
+
+def main():
+    command, path = sys.argv[1:3]
+    if command == "dump":
+        print(json.dumps(asyncio.run(dump(path))))
+        return
+    with open(sys.argv[3]) as file:
+        scenarios = json.load(file)
+    if command == "write":
+        asyncio.run(write(path, scenarios, sys.argv[4]))
+    elif command == "resume":
+        asyncio.run(resume(path, scenarios))
+
+
+if __name__ == "__main__":
+    main()
