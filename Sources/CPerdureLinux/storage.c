@@ -24,6 +24,11 @@ int perdure_file_create_private(const char *path) {
   return 0;
 }
 
+long perdure_file_name_count(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 ? (long)status.st_nlink : 0;
+}
+
 int perdure_lock_open(const char *path) {
   int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   return descriptor < 0 ? -errno : descriptor;

@@ -73,7 +73,10 @@ extension PluginFiles {
     _ path: String
   ) async throws -> Entered {
     let result = await control(core) { () throws(PluginRefusal) in
-      let library = try LoadedLibrary(path: copy)
+      // Loading runs the constructors of the plugin.
+      let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
+        Result { () throws(PluginRefusal) in try LoadedLibrary(path: copy) }
+      }.get()
       let tables = HostTables(core: core)
       Immortals.keep(tables)
       return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)
@@ -128,7 +131,16 @@ extension PluginFiles {
     case .failure(let refusal):
       let word = BorderCode(rawValue: refusal.code)?.word
       let message = refusal.message.isEmpty ? word ?? "\(refusal.code)" : refusal.message
-      throw refused(path, what, "ask the plugin's author", cause: message)
+      // What the loader says of a file system that allows no programs.
+      let isForbidden = refusal.message.hasSuffix("failed to map segment from shared object")
+      throw refused(
+        path,
+        what,
+        isForbidden
+          ? "set XDG_CACHE_HOME to a folder whose file system allows programs"
+          : "ask the plugin's author",
+        cause: message
+      )
     case nil:
       throw refused(
         path,

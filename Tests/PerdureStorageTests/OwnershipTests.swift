@@ -35,6 +35,27 @@ struct OwnershipTests {
     await storage.close()
   }
 
+  @Test func `a store with a second hard link is refused`() async throws {
+    let folder = TemporaryFolder()
+    try await openStore(folder).close()
+    let other = folder.file("other.sqlite")
+    #expect(unsafe link(folder.file("store.sqlite"), other) == 0)
+    for path in [folder.file("store.sqlite"), other] {
+      let open = { _ = try await SQLiteStorage.open(path: path) }
+      #expect(await code(of: open) == .storeUnwritable)
+      #expect(await sentence(of: open).contains("has a second name"))
+    }
+    #expect(unsafe unlink(other) == 0)
+    try await openStore(folder).close()
+  }
+
+  @Test func `a store may have any name when it is read`() async throws {
+    let folder = TemporaryFolder()
+    let path = folder.file("ä ö?#%41.sqlite")
+    try await SQLiteStorage.open(path: path).close()
+    try await SQLiteStorage.open(path: path, readOnly: true).close()
+  }
+
   @Test func `the death of another process frees its store`() async throws {
     let folder = TemporaryFolder()
     try await openStore(folder).close()

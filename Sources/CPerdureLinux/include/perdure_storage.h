@@ -15,6 +15,9 @@ int perdure_path_kind(const char *path);
 /* Creates an empty file that only its owner may read, unless there is one. */
 int perdure_file_create_private(const char *path);
 
+/* How many names the file has, or 0 if it cannot be looked at. */
+long perdure_file_name_count(const char *path);
+
 /* Opens or creates a lock file; the descriptor is not inherited by other programs. */
 int perdure_lock_open(const char *path);
 

@@ -27,6 +27,18 @@ package enum HostText {
   /// Makes sure that no file that is opened later is taken for a standard stream.
   package static func openStreams() { perdure_streams_open() }
 
+  /// Keeps standard output for what is queued here: what plugins print goes to standard error.
+  package static func guardOutput() throws(PerdureError) {
+    let code = perdure_text_guard_output()
+    guard code < 0 else { return }
+    throw PerdureError(
+      "out_of_files",
+      "the system gives no further file for standard output",
+      hint: "raise 'ulimit -n'",
+      cause: reason(Int64(code))
+    )
+  }
+
   // MARK: Files
 
   /// Returns the bytes of a file; throws `invalidInput` if it cannot be read.

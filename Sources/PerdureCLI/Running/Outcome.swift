@@ -44,9 +44,9 @@ enum Outcome {
   }
 
   private static func hint(_ obstacle: String) -> String {
-    obstacle.hasSuffix("is parked")
-      ? "find out why it is cut off; it stays as it is"
-      : "resume it with the plugins and the version that started it"
+    if obstacle.hasSuffix("is parked") { return "find out why it is cut off; it stays as it is" }
+    if obstacle.hasSuffix("cannot end") { return "the store is damaged; restore it from a copy" }
+    return "resume it with the plugins and the version that started it"
   }
 
   /// Closes cleanly after a signal and ends.

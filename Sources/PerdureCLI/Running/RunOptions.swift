@@ -80,15 +80,7 @@ enum RunOptions {
   static func resolve(_ arguments: ParsedArguments, recorded: RunRecord?) throws -> RunRecord {
     var record = try base(arguments, recorded)
     if arguments.has("plugin") {
-      record.plugins = try arguments.all("plugin").map(plugin)
-      let ids = record.plugins.map { $0.id }
-      if let twice = ids.first(where: { id in ids.count { $0 == id } > 1 }) {
-        throw PerdureError(
-          .pluginRefused,
-          "two plugins have the id \(twice)",
-          hint: "give --plugin for one of them"
-        )
-      }
+      record.plugins = try plugins(arguments.all("plugin"))
     }
     if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
     if let word = try arguments.choice("durability", Durability.self) { record.durability = word }
@@ -191,13 +183,38 @@ enum RunOptions {
     )
   }
 
-  private static func plugin(_ path: String) throws -> RunRecord.PluginFile {
-    let inspection = try PluginInspection(path: path)
-    return RunRecord.PluginFile(
-      path: HostText.fullPath(path) ?? HostText.absolutePath(path),
-      id: inspection.id,
-      version: inspection.version,
-      digest: inspection.digest
-    )
+  /// Reads the plugins' files; throws if they cannot stand side by side.
+  private static func plugins(_ paths: [String]) throws -> [RunRecord.PluginFile] {
+    var owners: [String: String] = [:]
+    var files: [RunRecord.PluginFile] = []
+    for path in paths {
+      let plugin = try PluginInspection(path: path)
+      guard !files.contains(where: { $0.id == plugin.id }) else {
+        throw PerdureError(
+          .pluginRefused,
+          "two plugins have the id \(plugin.id)",
+          hint: "give --plugin for one of them"
+        )
+      }
+      for tool in plugin.tools {
+        if let other = owners[tool.name], !tool.overrides {
+          throw PerdureError(
+            .pluginRefused,
+            "the plugins \(other) and \(plugin.id) both have a tool named \(tool.name)",
+            hint: "rename one, or set \"overrides\" in the tool that is to replace the other"
+          )
+        }
+        owners[tool.name] = plugin.id
+      }
+      files.append(
+        RunRecord.PluginFile(
+          path: HostText.fullPath(path) ?? HostText.absolutePath(path),
+          id: plugin.id,
+          version: plugin.version,
+          digest: plugin.digest
+        )
+      )
+    }
+    return files
   }
 }

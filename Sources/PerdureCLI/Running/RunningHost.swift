@@ -56,12 +56,17 @@ final class RunningHost: Sendable {
     let onReport: @Sendable (Report) -> Void = { report in
       if report.type == "session_failed" {
         hasFailed.set()
-        end.fire(.failed(PerdureError(.sessionFailed, report.message)))
+        end.fire(.failed(report.error ?? PerdureError(.sessionFailed, report.message)))
       } else if !hasFailed.isSet {
         reporter.report(report)
       }
     }
     do {
+      if !record.plugins.isEmpty {
+        // What plugins print must not end up between answers or events.
+        try HostText.guardOutput()
+        try SignalWatch.watchPlugins(reporter)
+      }
       for file in record.plugins {
         let plugin = try await Plugin.load(
           path: file.path,
@@ -201,9 +206,9 @@ final class RunningHost: Sendable {
     return Remedy.added(to: Unanswered.error(reason: reason, detail: detail, failure: noted))
   }
 
-  /// Returns the live tasks that cannot go on, as sentences.
+  /// Returns the live tasks that cannot go on, as sentences; for when nothing runs.
   func obstacles() -> [String] {
-    harness.obstacles.map { task, reason in
+    let known = harness.obstacles.map { task, reason in
       let why =
         switch reason {
         case "missing_task": "nothing that is loaded can run it"
@@ -212,7 +217,14 @@ final class RunningHost: Sendable {
         case "restart_limit": "it was cut off too often in a row and is parked"
         default: reason
         }
-      return "task \(task.id) (\(task.kind.string)) of conversation \(task.conversationId): \(why)"
+      return Self.sentence(task, why)
     }
+    if !known.isEmpty { return known }
+    // Tasks that wait for each other, as only a damaged store has them.
+    return harness.liveTasks.map { Self.sentence($0, "what it waits for cannot end") }
+  }
+
+  private static func sentence(_ task: TaskRecord, _ why: String) -> String {
+    "task \(task.id) (\(task.kind.string)) of conversation \(task.conversationId): \(why)"
   }
 }

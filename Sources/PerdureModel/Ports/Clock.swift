@@ -20,17 +20,21 @@ public struct Report: Sendable {
   public var task: TaskID?
   /// The extension it concerns.
   public var extensionName: String?
+  /// The error that it is about, where there is one.
+  public var error: PerdureError?
 
   /// Makes a report.
   public init(
     type: String,
     message: String,
     task: TaskID? = nil,
-    extensionName: String? = nil
+    extensionName: String? = nil,
+    error: PerdureError? = nil
   ) {
     self.type = type
     self.message = message
     self.task = task
     self.extensionName = extensionName
+    self.error = error
   }
 }
