@@ -208,6 +208,29 @@ import Testing
     try await bench.checkInvariants()
   }
 
+  @Test(arguments: [ReplayPolicy.unsafe, .safe])
+  func `an answer during the close is kept if nobody may ask again`(
+    replay: ReplayPolicy
+  ) async throws {
+    let bench = TestBench()
+    let hasStarted = Event()
+    let tool = plainTool("polite", replay: replay) { call in
+      hasStarted.happen()
+      // Returns early because the call is cancelled.
+      try? await call.host.sleep(milliseconds: 600_000)
+      return .text("stopped half way")
+    }
+    let engine = try await bench.open(calling(("a", "polite", [:])), tools: [tool])
+    _ = try await bench.start(engine)
+    _ = try await engine.submit("hi", to: .root)
+    await hasStarted.wait()
+    try await bench.end(engine)
+    let store = MemoryStorage(continuing: bench.memory)
+    let task = try await store.scanTasks(TaskQuery(kind: "pi.tool"), PageRequest(limit: 1))
+      .items.first
+    #expect(task?.state.status == (replay == .unsafe ? .terminal : .pending))
+  }
+
   @Test func `a request under way is dropped by the close and made again`() async throws {
     let bench = TestBench()
     let model = LiveModel()

@@ -101,6 +101,35 @@ import Testing
     try await next.end(engine)
   }
 
+  @Test func `a context that is being read is shared by all who ask for it`() async throws {
+    let storage = ScanningStorage(MemoryStorage())
+    let session = try await Session.open(storage, clock: ManualClock())
+    let contexts = ContextStore(store: session.store)
+    session.observe { contexts.observe($0) }
+    let entry = try await session.commit { tx in
+      _ = try await tx.createConversation(root: true)
+      return try await tx.append(
+        EntryDraft(kind: "pi.user", model: [["role": "user", "content": "hi"]]),
+        to: .root
+      )
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<64 {
+        group.addTask {
+          if number < 32 {
+            let view = try await contexts.view(of: .root, upTo: nil)
+            #expect(view.messages.count == 1)
+          } else {
+            #expect(try await contexts.entry(entry.id, in: .root) == entry)
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(storage.scans.all == [.root])
+    try await session.close()
+  }
+
   @Test func `more conversations than contexts are kept run beside each other`() async throws {
     let bench = TestBench()
     let engine = try await bench.open(ScriptedModel { _ in ScriptedModel.text("hello") })
@@ -117,5 +146,22 @@ import Testing
       }
     }
     try await bench.end(engine)
+  }
+}
+
+/// Notes the scans of entries and lets others go on meanwhile.
+private final class ScanningStorage: ForwardingStorage {
+  let base: any Storage
+  let scans = Log<ConversationID>()
+
+  init(_ base: any Storage) { self.base = base }
+
+  func scanEntries(
+    _ query: EntryQuery,
+    _ page: PageRequest
+  ) async throws -> Page<EntryRecord> {
+    scans.add(query.conversationId)
+    for _ in 0..<100 { await Task.yield() }
+    return try await base.scanEntries(query, page)
   }
 }

@@ -144,6 +144,57 @@ import Testing
     stop()
   }
 
+  @Test func `a flush returns after its observer has been told`() async throws {
+    let (isReturned, isTold) = (Event(), Event())
+    let boxed = Log<StagedStore>()
+    let waiting = Log<Task<Bool, any Error>>()
+    let store = try await StagedStore.open(
+      MemoryStorage(),
+      clock: ManualClock(),
+      onFlush: { sequence in
+        waiting.add(
+          Task.detached(priority: .high) {
+            try await boxed.all.first?.flush(through: sequence)
+            defer { isReturned.happen() }
+            return isTold.hasHappened
+          }
+        )
+        // Long enough for the other one to return, if it may.
+        for _ in 0..<1_000_000 { if isReturned.hasHappened { break } }
+        isTold.happen()
+      }
+    )
+    boxed.add(store)
+    _ = try await store.stage([.conversation(ConversationRecord(id: .root))])
+    try await store.flush()
+    let other = try #require(waiting.all.first)
+    #expect(try await other.value)
+    try await store.close()
+  }
+
+  @Test func `a document that leaves the cache within a commit is still the flushed one`()
+    async throws
+  {
+    let (session, _) = try await session()
+    try await session.stage { try await $0.edit(.agent, .root) { try $0.set(["a"], 1) } }
+    var ids: [ConversationID] = []
+    for _ in 0..<700 {
+      ids.append(try await session.stage { try await $0.createConversation().id }.result)
+    }
+    try await session.barrier()
+    try await session.stage { [ids] tx in
+      try await tx.edit(.agent, .root) { try $0.set(["a"], 2) }
+      for id in ids {
+        for definition in [DocumentDefinition.live, .inbox, .usage, .agent] {
+          _ = try await tx.value(definition, id)
+        }
+      }
+    }
+    #expect(try await session.snapshot(.agent, .root) == ["a": 1])
+    try await session.barrier()
+    #expect(try await session.snapshot(.agent, .root) == ["a": 2])
+  }
+
   @Test func `many documents leave the cache and come back as they were`() async throws {
     let (session, _) = try await session()
     var ids: [ConversationID] = []
@@ -160,22 +211,5 @@ import Testing
     for (number, id) in ids.enumerated() {
       #expect(try await session.snapshot(.agent, id)["number"] == .int(Int64(number)))
     }
-  }
-}
-
-/// Gives others a turn before and after each call.
-final class SlowStorage: ForwardingStorage {
-  let base: any Storage
-
-  init(_ base: any Storage) { self.base = base }
-
-  func around<Result>(
-    writes: Bool,
-    _ call: () async throws -> Result
-  ) async throws -> Result {
-    await Task.yield()
-    let result = try await call()
-    await Task.yield()
-    return result
   }
 }

@@ -72,6 +72,23 @@ import Testing
     try await bench.end(engine)
   }
 
+  @Test func `a parked task whose calls end is not reported again`() async throws {
+    let bench = try await die(1, TestBench())
+    let session = try await Session.open(bench.memory, clock: bench.clock)
+    var owner = try #require(session.liveTasks.values.first { $0.kind == "pi.generation" })
+    owner.state = .pending(checkpoint: owner.state.checkpoint ?? .null)
+    owner.restarts = 5
+    _ = try await session.store.stage([.task(owner)])
+    try await session.close()
+    let next = bench.afterDeath()
+    let engine = try await next.open(calling(("a", "crashes", [:])), tools: [calm])
+    try await engine.resume()
+    await engine.waitUntilQuiet()
+    #expect(engine.session.liveTasks.count == 1)
+    #expect(next.reports.all.map(\.type).filter { $0 == "task_parked" }.count == 1)
+    try await next.end(engine)
+  }
+
   @Test func `a higher limit lets a parked task go on`() async throws {
     var bench = try await die(5, TestBench())
     bench.settings.restartLimit = 9

@@ -114,6 +114,40 @@ import Testing
     try? await engine.close()
   }
 
+  @Test func `a decision that cannot be committed fails the session and starts nothing`()
+    async throws
+  {
+    let bench = TestBench()
+    let session = try await Session.open(bench.memory, clock: bench.clock)
+    let other = try await session.commit { tx in
+      _ = try await tx.createConversation(root: true)
+      return try await tx.createConversation().id
+    }
+    let generation = TransactionTests.definition.named("pi.generation")
+    try await session.commit { tx in
+      // The first could run; the second must end without code, but its run names an input that
+      // does not exist.
+      _ = try await tx.createTask(generation, input: [:], conversation: .root)
+      var broken = try await tx.createTask(generation, input: [:], conversation: other)
+      broken.version = 2
+      broken.abortRequested = true
+      try await tx.replace(broken)
+      let id = broken.id
+      try await tx.edit(.live, other) { live in
+        try live.set(["run"], ["taskId": id.json, "inputs": [999]])
+      }
+    }
+    try await session.close()
+    let next = bench.afterDeath()
+    let model = ScriptedModel { _ in ScriptedModel.text("hello") }
+    let engine = try await next.open(model)
+    try await engine.resume()
+    await engine.waitUntilQuiet()
+    #expect(next.reports.all.map(\.type) == ["session_failed"])
+    try? await engine.close()
+    #expect(model.seen.isEmpty)
+  }
+
   @Test func `a failed session says what failed`() async throws {
     let isBroken = Event()
     let session = try await Session.open(
@@ -278,26 +312,5 @@ extension TestBench {
     var bench = self
     bench.front = nil
     return bench
-  }
-}
-
-/// Works until something happens, and never again.
-final class BreakableStorage: ForwardingStorage {
-  let base: any Storage
-  private let isBroken: Event
-
-  init(_ base: any Storage, _ isBroken: Event) {
-    self.base = base
-    self.isBroken = isBroken
-  }
-
-  func around<Result>(
-    writes: Bool,
-    _ call: () async throws -> Result
-  ) async throws -> Result {
-    if writes, isBroken.hasHappened {
-      throw PerdureError(.storeUnwritable, "the disk is gone")
-    }
-    return try await call()
   }
 }

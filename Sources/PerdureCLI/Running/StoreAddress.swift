@@ -73,7 +73,7 @@ enum StoreAddress: Sendable {
   }
 
   /// Opens it for reading, also while another process owns it.
-  func openReader() async throws -> StoreReader {
+  func openReader(isNamed: Bool) async throws -> StoreReader {
     switch self {
     case .memory:
       throw PerdureError(
@@ -81,9 +81,28 @@ enum StoreAddress: Sendable {
         "a store in memory holds nothing yet",
         hint: "give the path of a file or folder"
       )
-    case .folder(let path): try await StoreReader.open(jsonlAt: path)
-    case .file(let path): try await StoreReader.open(sqliteAt: path)
+    case _ where !exists: throw missing(isNamed: isNamed)
+    case .folder(let path): return try await StoreReader.open(jsonlAt: path)
+    case .file(let path): return try await StoreReader.open(sqliteAt: path)
     }
+  }
+
+  /// The id of the process that owns it, if one does.
+  var owner: Int64? {
+    switch self {
+    case .memory: nil
+    case .folder(let path): StoreReader.owner(ofJSONLAt: path)
+    case .file(let path): StoreReader.owner(ofSQLiteAt: path)
+    }
+  }
+
+  /// Makes the error of a store that does not exist.
+  func missing(isNamed: Bool) -> PerdureError {
+    PerdureError(
+      .notFound,
+      "there is no store at \(text)",
+      hint: isNamed ? "check the path given with --store" : "run something first, or give --store"
+    )
   }
 
   /// Whether there is something to read.

@@ -1,4 +1,4 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 import Synchronization
 
@@ -13,7 +13,7 @@ struct RequestContext: Sendable {
 ///
 /// A context is read from storage once; then every staged commit extends it, so that a turn costs
 /// what it adds and not what there was. Entries are immutable, so reading happens off the line.
-final class ContextStore: Sendable {
+package final class ContextStore: Sendable {
   private enum Slot {
     /// Being read; staged entries are collected meanwhile.
     case loading(added: [EntryRecord], waiting: [CheckedContinuation<Void, Never>])
@@ -31,10 +31,11 @@ final class ContextStore: Sendable {
   private let store: StagedStore
   private let state = Mutex(State())
 
-  init(store: StagedStore) { self.store = store }
+  /// Makes an empty store of contexts; it has to be told of every staged commit.
+  package init(store: StagedStore) { self.store = store }
 
   /// Follows a staged commit.
-  func observe(_ publication: Publication) {
+  package func observe(_ publication: Publication) {
     for case .entry(let entry) in publication.changes {
       state.withLock { state in
         switch state.slots[entry.conversationId] {
@@ -72,7 +73,10 @@ final class ContextStore: Sendable {
   }
 
   /// Returns the context up to `cutoff`, or as it is now.
-  func view(of conversation: ConversationID, upTo cutoff: EntryID?) async throws -> ContextView {
+  package func view(
+    of conversation: ConversationID,
+    upTo cutoff: EntryID?
+  ) async throws -> ContextView {
     let view = try await read(conversation) { cache -> ContextView? in
       guard let cutoff, let tail = cache.tail, cutoff < tail else { return cache.view() }
       return cache.view(at: cutoff)
@@ -195,7 +199,10 @@ final class ContextStore: Sendable {
   }
 
   /// Returns an entry that the conversation sees, or `nil`.
-  func entry(_ id: EntryID, in conversation: ConversationID) async throws -> EntryRecord? {
+  package func entry(
+    _ id: EntryID,
+    in conversation: ConversationID
+  ) async throws -> EntryRecord? {
     let cached = use(conversation) { cache in
       // Entries are in ascending order, and the newest are asked for most.
       cache.range.last { $0.id <= id }.flatMap { $0.id == id ? $0 : nil }

@@ -134,20 +134,23 @@ package struct TaskRuntime: Sendable {
 
   /// Runs `body` in a commit bound to this task; the state it returns replaces the task's.
   ///
-  /// Throws `invocationEnded` if the invocation is over, the host is closing, the task no longer
-  /// runs, or, outside the abort handler, it carries an abort mark.
+  /// Throws `invocationEnded` if the invocation is over, the task no longer runs, the host is
+  /// closing (unless the commit may not wait for the next opening), or, outside the abort handler,
+  /// the task carries an abort mark.
   func commit(
+    whileClosing: Bool = false,
     _ body: (Transaction, TaskRecord) async throws -> TaskState?
   ) async throws {
     try await scheduler.session.stage(conversation: conversationId, task: taskId) { tx in
-      let record = try admittedRecord()
+      let record = try admittedRecord(whileClosing: whileClosing)
       guard let state = try await body(tx, record) else { return }
       try await tx.replace(scheduler.advance(record, to: state, tx))
     }
   }
 
-  private func admittedRecord() throws -> TaskRecord {
-    guard !signal.hasEnded, !scheduler.isClosing, let record = scheduler.session.liveTask(taskId),
+  private func admittedRecord(whileClosing: Bool) throws -> TaskRecord {
+    guard !signal.hasEnded, whileClosing || !scheduler.isClosing,
+      let record = scheduler.session.liveTask(taskId),
       record.state.status == .running, mode == .abort || !record.abortRequested
     else {
       throw PerdureError(.invocationEnded, "task \(taskId) no longer runs")

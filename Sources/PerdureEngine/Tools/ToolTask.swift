@@ -147,13 +147,27 @@ enum ToolTask {
     let (end, durationMs) = await ToolExecution(runtime: runtime, tool: tool, running: running)
       .run(invocation)
     let reported = await running.finish()
-    // A cancelled call writes nothing: its abort, or the next opening, decides.
-    try runtime.checkSignal()
+    let isKept = keeps(end, tool, runtime.signal.reason)
+    if !isKept { try runtime.checkSignal() }
     try await settle(
       runtime,
       call,
-      Settlement(end, reported, tool, durationMs)
+      Settlement(end, reported, tool, durationMs),
+      whileClosing: isKept
     )
+  }
+
+  /// Whether the answer of a cancelled call is written.
+  ///
+  /// The abort, or the next opening, decides about such a call. But nobody can ask an unsafe tool
+  /// again: what it answers while the host closes is the only answer that there will be.
+  private static func keeps(
+    _ end: ToolExecution.End,
+    _ tool: Tool,
+    _ reason: CancelReason?
+  ) -> Bool {
+    guard case .returned = end else { return false }
+    return reason == .closing && tool.replay == .unsafe
   }
 
   // MARK: Settlement
@@ -175,9 +189,10 @@ enum ToolTask {
   private static func settle(
     _ runtime: TaskRuntime,
     _ call: RequestedCall,
-    _ settlement: Settlement
+    _ settlement: Settlement,
+    whileClosing: Bool = false
   ) async throws {
-    try await runtime.commit { tx, record in
+    try await runtime.commit(whileClosing: whileClosing) { tx, record in
       let conversation = record.conversationId
       let slots = try await tx.value(.live, conversation)["tools"]?.array ?? []
       let slot = slots.first { TaskID($0["taskId"]) == record.id }

@@ -73,6 +73,11 @@ struct JSONLErrors {
     )
   }
 
+  /// What an error says besides its remedy.
+  static func cause(_ error: PerdureError) -> String {
+    error.cause.map { "\(error.message): \($0)" } ?? error.message
+  }
+
   func newer(_ file: String, format: Int64) -> PerdureError {
     PerdureError(
       .storeUnreadable,

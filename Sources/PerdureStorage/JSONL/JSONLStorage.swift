@@ -68,6 +68,11 @@ package final class JSONLStorage: InMemoryReads {
     }
   }
 
+  /// Returns who has the store at `path` open for writing; `nil` if nobody does.
+  package static func owner(ofStore path: String) -> StoreLock.Owner? {
+    StoreLock.owner(ofFile: path + "/" + JSONLNames.lock)
+  }
+
   private static func folder(
     _ path: String,
     _ errors: JSONLErrors,

@@ -48,7 +48,7 @@ struct LineReader {
       } catch let error as JSONError {
         throw errors.corrupt(name, line: number, "\(error)")
       } catch let error as PerdureError where error.details == nil && error.code == .storeCorrupt {
-        throw errors.corrupt(name, line: number, error.description)
+        throw errors.corrupt(name, line: number, JSONLErrors.cause(error))
       }
       start = end + 1
       number += 1

@@ -39,7 +39,7 @@ struct MarkerReplay {
         let batch = Batch(sequence: marker.sequence, writes: try writes(of: marker), at: 0)
         try state.replay(batch)
       } catch let error as PerdureError where error.details == nil {
-        throw errors.corrupt(JSONLNames.main, line: marker.line, error.description)
+        throw errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
       }
     }
     return state
