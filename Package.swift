@@ -141,7 +141,7 @@ let package = Package(
     ),
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["PerdureCLI", "PerdureValue"],
+      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue"],
       swiftSettings: base
     ),
     .testTarget(

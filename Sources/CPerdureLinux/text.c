@@ -278,3 +278,9 @@ long long perdure_local_time(long long milliseconds) {
   long long date = (parts.tm_year + 1900LL) * 10000 + (parts.tm_mon + 1) * 100 + parts.tm_mday;
   return date * 1000000 + parts.tm_hour * 10000 + parts.tm_min * 100 + parts.tm_sec;
 }
+
+int perdure_local_offset(long long milliseconds) {
+  struct tm parts;
+  time_t seconds = (time_t)(milliseconds / 1000);
+  return localtime_r(&seconds, &parts) ? (int)(parts.tm_gmtoff / 60) : 0;
+}

@@ -11,6 +11,11 @@ public struct StoreReader: Sendable {
     StoreReader(storage: try await SQLiteStorage.open(path: path, readOnly: true))
   }
 
+  /// Returns the id of the process that owns the SQLite store at `path`, or `nil` if none does.
+  public static func owner(ofSQLiteAt path: String) -> Int64? {
+    StoreLock.owner(ofStore: path)?.pid
+  }
+
   /// All reads of the store.
   public var reads: any StorageReads { storage }
 

@@ -16,6 +16,16 @@ struct OwnershipTests {
     try await openStore(folder).close()
   }
 
+  @Test func `whoever only looks is told who owns the store now`() async throws {
+    let folder = TemporaryFolder()
+    let path = folder.file("store.sqlite")
+    #expect(StoreLock.owner(ofStore: path) == nil)
+    let storage = try await openStore(folder)
+    #expect(StoreLock.owner(ofStore: path)?.pid == Int64(getpid()))
+    await storage.close()
+    #expect(StoreLock.owner(ofStore: path) == nil)
+  }
+
   @Test func `two names of one store share a lock`() async throws {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)

@@ -127,4 +127,11 @@ import Testing
       }
     }
   }
+
+  @Test func `values print as JSON`() {
+    let value: JSON = ["text": "a\"b", "list": [1, .double(2.5), true]]
+    #expect("\(value)" == #"{"text":"a\"b","list":[1,2.5,true]}"#)
+    #expect("\(value.object ?? [:])" == "\(value)")
+    #expect("\(JSON.null) \(JSON.string("x"))" == #"null "x""#)
+  }
 }

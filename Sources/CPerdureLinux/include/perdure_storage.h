@@ -30,6 +30,13 @@ long perdure_lock_read(int descriptor, char *buffer, long capacity);
 /* Replaces the text in a lock file. */
 int perdure_lock_write(int descriptor, const char *text, long length);
 
+/* Opens a lock file for looking at it only. */
+int perdure_lock_look(const char *path);
+
+/* 1 if the process holds the lock of the file, 0 if not or if the system does not tell; the lock is
+ * not touched. */
+int perdure_lock_is_held(int descriptor, long long pid);
+
 /* Releases the lock. */
 void perdure_lock_close(int descriptor);
 

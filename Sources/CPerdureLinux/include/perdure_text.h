@@ -60,4 +60,7 @@ int perdure_is_terminal(int descriptor);
  * yyyymmddhhmmss, or 0. */
 long long perdure_local_time(long long milliseconds);
 
+/* How many minutes that zone is ahead of UTC then. */
+int perdure_local_offset(long long milliseconds);
+
 #endif

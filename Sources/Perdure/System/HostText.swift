@@ -125,7 +125,7 @@ package enum HostText {
     return path
   }
 
-  /// Returns a time of the machine's zone, as `2026-01-31 12:59:00`.
+  /// Returns a time of the machine's zone, as `2026-01-31 12:59:00 +01:00`.
   package static func localTime(_ milliseconds: Int64) -> String {
     var digits = String(perdure_local_time(milliseconds))
     guard digits.count == 14 else { return "-" }
@@ -135,7 +135,10 @@ package enum HostText {
         at: digits.index(digits.startIndex, offsetBy: offset)
       )
     }
-    return digits
+    let minutes = Int(perdure_local_offset(milliseconds))
+    let (hours, rest) = abs(minutes).quotientAndRemainder(dividingBy: 60)
+    func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    return "\(digits) \(minutes < 0 ? "-" : "+")\(two(hours)):\(two(rest))"
   }
 
   // MARK: Streams

@@ -7,6 +7,7 @@ enum Outcome {
   /// Prints the answers and ends; the first submission without an answer decides the status.
   static func end(
     _ records: [SubmissionRecord],
+    in conversation: ConversationID? = nil,
     obstacles: [String] = [],
     _ host: RunningHost,
     _ address: StoreAddress,
@@ -30,6 +31,7 @@ enum Outcome {
     }
     await host.close()
     var members: JSONObject = ["answers": .array(answers)]
+    if let conversation { members["conversation"] = conversation.json }
     if !obstacles.isEmpty { members["obstacles"] = .array(obstacles.map { .string($0) }) }
     if failure == nil, let first = obstacles.first {
       failure = PerdureError(

@@ -18,6 +18,7 @@ final class RunningHost: Sendable {
   private struct State {
     var awaited: SubmissionID?
     var settled: [SubmissionRecord] = []
+    var outputs = OutputFollower()
   }
 
   let harness: Harness
@@ -113,6 +114,9 @@ final class RunningHost: Sendable {
   }
 
   private func see(_ summary: CommitSummary) {
+    for news in state.withLock({ $0.outputs.take(summary) }) {
+      EventReport.write(news, to: reporter)
+    }
     EventReport.write(summary, to: reporter)
     let settled = summary.submissions.filter { $0.isSettled }
     guard !settled.isEmpty else { return }
@@ -187,8 +191,7 @@ final class RunningHost: Sendable {
 
   /// Returns the text of an answer.
   func answer(_ id: EntryID) async throws -> String {
-    guard let record = try await harness.reader.reads.entry(id)?.entry else { return "" }
-    return Transcript.text(of: record)
+    try await harness.reader.reads.entry(id)?.entry.text ?? ""
   }
 
   /// Returns why a submission got no answer.
@@ -200,7 +203,7 @@ final class RunningHost: Sendable {
     -> PerdureError
   {
     let noted = try await harness.reader.extra(scope: "failure", id: record.id.value)
-    return Unanswered.error(reason: reason, detail: detail, failure: noted)
+    return Remedy.added(to: Unanswered.error(reason: reason, detail: detail, failure: noted))
   }
 
   /// Returns the live tasks that cannot go on, as sentences; for when nothing runs.
