@@ -189,7 +189,7 @@ public struct CommitSummary: Sendable {
       case .entry(let record): entries.append(record)
       case .task(let record): tasks.append(record)
       case .submission(let record): submissions.append(record)
-      case .document(let record, _, _, _): documents.append(record)
+      case .document(let record, _, _, _), .documentCopy(let record, _): documents.append(record)
       }
     }
   }
