@@ -164,6 +164,13 @@ let package = Package(
       swiftSettings: base
     ),
     .testTarget(
+      name: "PerdureTests",
+      dependencies: [
+        "Perdure", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+      ],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureValueTests",
       dependencies: ["PerdureTestKit", "PerdureValue"],
       swiftSettings: safe

@@ -204,6 +204,7 @@ public struct CommitSummary: Sendable {
       case .entry(let record): entries.append(record)
       case .task(let record): tasks.append(record)
       case .submission(let record): submissions.append(record)
+      case .documentCopy(let record, _): documents.append(record)
       case .document(let record, _, let value, _):
         documents.append(record)
         guard record.address.kind == "pi.live", case .conversation(let id) = record.address.scope,

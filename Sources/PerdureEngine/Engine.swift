@@ -110,24 +110,26 @@ package final class Engine: Sendable {
     try await session.commit { try await $0.createConversation().id }
   }
 
+  /// Creates a conversation that inherits what another one sees up to and including an entry.
+  package func fork(
+    _ parent: ConversationID,
+    at entry: EntryID,
+    configure change: JSONObject = [:]
+  ) async throws -> ConversationID {
+    try await session.commit(conversation: parent) { tx in
+      let fork = try await tx.forkConversation(parent, at: entry)
+      if !change.isEmpty { try await tx.configure(fork.id, change) }
+      return fork.id
+    }
+  }
+
   /// Changes the choices of a conversation: a value replaces, `null` clears, absent leaves.
   package func configure(_ id: ConversationID, _ change: JSONObject) async throws {
     try await session.commit(conversation: id) { tx in
       guard try await tx.conversation(id) != nil else {
         throw PerdureError(.notFound, "conversation \(id) does not exist")
       }
-      try await tx.edit(.agent, id) { agent in
-        for (key, value) in change {
-          guard !PathSegment.unsafeKeys.contains(key) else {
-            throw PerdureError(.invalidInput, "'\(key.string)' is no choice of a conversation")
-          }
-          if !value.isNull {
-            try agent.assign([.key(key)], value)
-          } else if agent.value[key] != nil {
-            try agent.delete([.key(key)])
-          }
-        }
-      }
+      try await tx.configure(id, change)
     }
   }
 

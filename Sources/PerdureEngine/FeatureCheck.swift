@@ -71,7 +71,6 @@ struct FeatureCheck {
     guard let record = try await session.store.conversation(id) else {
       throw PerdureError(.notFound, "conversation \(id) does not exist")
     }
-    if record.parent != nil { throw Self.lacks("forks (conversation \(id))") }
     if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
     for definition in [DocumentDefinition.live, .usage, .provider] {
       // Throws for a document of a newer version.

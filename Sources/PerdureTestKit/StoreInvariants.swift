@@ -26,6 +26,8 @@ public struct StoreInvariants {
       let entries = try await Page.all(order: .ascending) {
         try await reads.scanEntries(EntryQuery(conversationId: conversation.id), $0)
       }
+      try await checkParent(conversation)
+      try await checkOwner(conversation)
       try await checkLive(conversation, tasks, own)
       try await checkUsage(conversation, entries)
       try await checkAddresses(conversation)
@@ -57,6 +59,27 @@ public struct StoreInvariants {
         require(on.allSatisfy { byId[$0] != nil }, "task \(task.id) waits for a missing task")
       }
     }
+  }
+
+  private mutating func checkParent(_ conversation: ConversationRecord) async throws {
+    guard let parent = conversation.parent else { return }
+    guard try await reads.conversation(parent.conversationId) != nil else {
+      return require(false, "conversation \(conversation.id) is a fork of none")
+    }
+    let entry = try await reads.entry(parent.at, visibleIn: parent.conversationId)
+    require(
+      entry != nil && parent.conversationId < conversation.id,
+      "conversation \(conversation.id) is forked at an entry that its parent does not see"
+    )
+  }
+
+  private mutating func checkOwner(_ conversation: ConversationRecord) async throws {
+    guard let owner = conversation.owner else { return }
+    let task = try await reads.task(owner.taskId)
+    require(
+      task?.conversationId == owner.conversationId,
+      "conversation \(conversation.id) is owned by a task that its owner does not hold"
+    )
   }
 
   private mutating func checkLive(

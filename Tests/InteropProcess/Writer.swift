@@ -17,12 +17,30 @@ struct Writer {
       } else if step["create"] == true {
         conversation = try await engine.createConversation()
         try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
+      } else if step["fork"] == true {
+        conversation = try await fork(conversation)
       } else if let turns = step["submit"] {
         try await submit(turns, step, to: conversation)
       } else {
         throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
       }
     }
+  }
+
+  /// Forks at the newest entry, with a choice of its own in the same commit.
+  private func fork(_ parent: ConversationID) async throws -> ConversationID {
+    let page = try await engine.session.store.scanEntries(
+      EntryQuery(conversationId: parent),
+      PageRequest(limit: 1)
+    )
+    guard let newest = page.items.first else {
+      throw PerdureError(.invalidInput, "conversation \(parent) has no entry to fork at")
+    }
+    return try await engine.fork(
+      parent,
+      at: newest.id,
+      configure: ["model": ScriptedModel.reference.json]
+    )
   }
 
   private func submit(_ turns: JSON, _ step: JSON, to id: ConversationID) async throws {

@@ -205,7 +205,6 @@ import Testing
     .task("compaction", "pi.compaction"), .task("other.kind", "other.kind"),
     .task("nested calls", "pi.tool", input: ["kind": "nested"]),
     .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
-    .conversation("forks") { $0.parent = .init(conversationId: .root, at: .known(2)) },
     .conversation("owned") { $0.owner = .init(conversationId: .root, taskId: .known(2)) },
     .document("instructions", "instructions", "Be brief."),
     .document("inbox", "items", [["id": 99, "mode": "steer", "content": "x"]]),

@@ -69,6 +69,14 @@ final class DocumentCache: Sendable {
     }
   }
 
+  /// Notes that the document is gone after this commit.
+  ///
+  /// Without an entry and without `base` nothing is noted: storage knows, once it is flushed.
+  func retire(_ address: DocumentAddress, after base: Revision?, at sequence: Int64) {
+    let isKnown = base != nil || state.withLock { $0.entries[address] != nil }
+    if isKnown { stage(address, nil, after: base, at: sequence) }
+  }
+
   func flushed(through sequence: Int64, _ addresses: some Sequence<DocumentAddress>) {
     state.withLock { state in
       for address in addresses {

@@ -3,97 +3,126 @@ package import PerdureValue
 
 /// What the kernel must know of a kind of document: its protocol with stores and with itself.
 package struct DocumentDefinition: Sendable {
+  /// What documents of this kind belong to.
+  package enum Scope: Sendable, Hashable {
+    case session
+    case conversation(DocumentHistory, DocumentFork)
+    case task
+  }
+
+  /// An ordinary change, for the one who decides how it is stored.
+  package struct Change: Sendable {
+    /// The complete value after the change.
+    package var value: JSON
+    package var operations: [Operation]
+    /// How many deltas follow the newest base already.
+    package var deltasSinceBase: Int
+  }
+
   package var kind: JSONString
   package var version: Int64
-  package var history: DocumentHistory
-  package var fork: DocumentFork
-  /// The value of a new document, made at a time in milliseconds since 1970.
-  package var initial: @Sendable (_ now: Int64) -> JSON
+  package var scope: Scope
+  /// Whether there are many documents of this kind in one scope, told apart by a key.
+  package var isFamily: Bool
+  /// The value of a new document, made of a seed at a time in milliseconds since 1970.
+  package var initial: @Sendable (_ seed: JSON?, _ now: Int64) throws -> JSON
+  /// Leads a value of an older version to this one.
+  package var migrate: (@Sendable (_ value: JSON, _ from: Int64) throws -> JSON)?
   /// Whether this change is stored as a complete value rather than as operations.
-  package var storesBase: @Sendable (_ value: JSON) -> Bool
+  package var storesBase: @Sendable (Change) throws -> Bool
+
+  /// Makes a definition.
+  package init(
+    kind: JSONString,
+    version: Int64 = 1,
+    scope: Scope,
+    isFamily: Bool = false,
+    initial: @escaping @Sendable (_ seed: JSON?, _ now: Int64) throws -> JSON,
+    migrate: (@Sendable (_ value: JSON, _ from: Int64) throws -> JSON)? = nil,
+    storesBase: @escaping @Sendable (Change) throws -> Bool
+  ) {
+    self.kind = kind
+    self.version = version
+    self.scope = scope
+    self.isFamily = isFamily
+    self.initial = initial
+    self.migrate = migrate
+    self.storesBase = storesBase
+  }
 
   /// Where the document of a conversation is found.
   func address(in conversation: ConversationID) -> DocumentAddress {
     DocumentAddress(kind: kind, scope: .conversation(conversation))
   }
-}
 
-extension DocumentDefinition {
-  /// A conversation's choice of model, extensions and tools.
-  package static let agent = DocumentDefinition(
-    kind: "pi.agent",
-    version: 1,
-    history: .rewindable,
-    fork: .asOf,
-    initial: { _ in [:] },
-    storesBase: { _ in true }
-  )
-
-  /// A conversation's run and what is going on in it.
-  package static let live = DocumentDefinition(
-    kind: "pi.live",
-    version: 1,
-    history: .latest,
-    fork: .initial,
-    initial: { _ in [:] },
-    storesBase: { value in
-      if value["generation"] != nil { return false }
-      func isRunning(_ slots: JSON?) -> Bool {
-        (slots?.array ?? []).contains { $0["status"] == "running" }
-      }
-      return !isRunning(value["tools"]) && !isRunning(value["nestedTools"])
+  /// Where a document of this kind is found; throws `documentMismatch` if it cannot be there.
+  package func address(in scope: DocumentScope, key: JSONString?) throws -> DocumentAddress {
+    guard !kind.isEmpty, version >= 1, self.scope != .conversation(.latest, .asOf) else {
+      throw PerdureError(
+        .documentMismatch,
+        "the definition of document '\(kind.string)' has an empty kind, a version below 1, or the"
+          + " fork 'asOf' without the history 'rewindable'"
+      )
     }
-  )
-
-  /// A conversation's queued submissions.
-  package static let inbox = DocumentDefinition(
-    kind: "pi.inbox",
-    version: 1,
-    history: .latest,
-    fork: .initial,
-    initial: { _ in ["items": []] },
-    storesBase: { ($0["items"]?.array ?? []).isEmpty }
-  )
-
-  /// A conversation's identity towards model providers.
-  package static let provider = DocumentDefinition(
-    kind: "pi.provider",
-    version: 1,
-    history: .latest,
-    fork: .initial,
-    initial: { now in ["sessionId": .string(UUIDv7.make(at: now))] },
-    storesBase: { _ in true }
-  )
-
-  /// What a conversation has spent.
-  package static let usage = DocumentDefinition(
-    kind: "pi.usage",
-    version: 1,
-    history: .latest,
-    fork: .initial,
-    initial: { _ in ["models": [:], "tools": [:]] },
-    storesBase: { _ in true }
-  )
-}
-
-/// Identities that sort by the time at which they were made (RFC 9562, section 5.7).
-enum UUIDv7 {
-  static func make(at milliseconds: Int64) -> String {
-    var random = SystemRandomNumberGenerator()
-    let time = UInt64(bitPattern: milliseconds) & 0xFFFF_FFFF_FFFF
-    let high = time << 16 | 0x7000 | (random.next() & 0x0FFF)
-    let low = 0x8000_0000_0000_0000 | (random.next() & 0x3FFF_FFFF_FFFF_FFFF)
-    let digits = hex(high) + hex(low)
-    var text = ""
-    for (position, digit) in digits.enumerated() {
-      if [8, 12, 16, 20].contains(position) { text.append("-") }
-      text.append(digit)
+    switch (self.scope, scope) {
+    case (.session, .session), (.conversation, .conversation), (.task, .task): break
+    default:
+      throw PerdureError(
+        .documentMismatch,
+        "document '\(kind.string)' does not belong to a \(scope.kind)"
+      )
     }
-    return text
+    guard isFamily == (key != nil) else {
+      throw PerdureError(
+        .documentMismatch,
+        "document '\(kind.string)' \(isFamily ? "is a family and needs a key" : "has no keys")"
+      )
+    }
+    return DocumentAddress(kind: kind, scope: scope, key: key)
   }
 
-  private static func hex(_ value: UInt64) -> String {
-    let digits = String(value, radix: 16)
-    return String(repeating: "0", count: 16 - digits.count) + digits
+  /// Throws `documentMismatch` unless the stored document has the history and fork of this kind.
+  func check(_ record: DocumentRecord) throws {
+    let (history, fork): (DocumentHistory?, DocumentFork?) =
+      if case .conversation(let history, let fork) = scope { (history, fork) } else { (nil, nil) }
+    guard record.history == history, record.fork == fork else {
+      throw PerdureError(
+        .documentMismatch,
+        "document '\(kind.string)' (\(record.id)) was stored with another history or fork"
+      )
+    }
+  }
+
+  /// Returns a stored value as this version has it; nothing is written.
+  func current(_ value: JSON, version stored: Int64) throws -> JSON {
+    if stored == version { return value }
+    guard stored < version else {
+      throw PerdureError(
+        .unsupportedFeature,
+        "document '\(kind.string)' has version \(stored), this program knows \(version)",
+        hint: "use the program that wrote the store"
+      )
+    }
+    guard let migrate else {
+      throw PerdureError(
+        .documentMismatch,
+        "document '\(kind.string)' has version \(stored), and version \(version) does not migrate",
+        hint: "give its definition a migration"
+      )
+    }
+    return try object(try migrate(value, stored), "a migration")
+  }
+
+  /// Returns the value of a new document.
+  func first(_ seed: JSON?, _ now: Int64) throws -> JSON {
+    try object(try initial(seed, now), "the initial value")
+  }
+
+  private func object(_ value: JSON, _ what: String) throws -> JSON {
+    if value.object != nil { return value }
+    throw PerdureError(
+      .documentMismatch,
+      "document '\(kind.string)': \(what) is no object"
+    )
   }
 }

@@ -102,9 +102,9 @@ package struct TaskRuntime: Sendable {
   /// Resolves the agent of this task's conversation as it is now.
   func agent() async throws -> Agent {
     let stored = try await scheduler.session.line.hold {
-      try await scheduler.session.revision(.agent, conversationId)?.value
+      try await scheduler.session.value(.agent, conversationId)
     }
-    return Agent(stored ?? [:], registry: surroundings.registry.snapshot)
+    return Agent(stored, registry: surroundings.registry.snapshot)
   }
 
   /// Returns the context of this task's conversation up to `cutoff`, for a request.
@@ -120,8 +120,7 @@ package struct TaskRuntime: Sendable {
   /// Returns the staged value of a built-in document of this task's conversation.
   func value(_ definition: DocumentDefinition) async throws -> JSON {
     try await scheduler.session.line.hold {
-      try await scheduler.session.revision(definition, conversationId)?.value
-        ?? definition.initial(now)
+      try await scheduler.session.value(definition, conversationId)
     }
   }
 

@@ -11,7 +11,11 @@ package struct Publication: Sendable {
     case task(TaskRecord)
     case submission(SubmissionRecord)
     /// A created document has a value and no operations, a changed one both, a retired one neither.
+    ///
+    /// Its operations lead from the value before to the new one, also where the version changed.
     case document(DocumentRecord, version: Int64?, value: JSON?, operations: [Operation])
+    /// A fork's copy of a document that nobody opened.
+    case documentCopy(DocumentRecord, CopySource)
   }
 
   package var sequence: Int64

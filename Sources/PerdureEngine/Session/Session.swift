@@ -1,5 +1,5 @@
 package import PerdureModel
-package import PerdureValue
+import PerdureValue
 import Synchronization
 
 /// One open store: the line on which it changes, its documents, and what it publishes.
@@ -11,6 +11,8 @@ package final class Session: Sendable {
     var liveTasks: [TaskID: TaskRecord] = [:]
     /// The documents that each unflushed commit changed.
     var changedDocuments: [(sequence: Int64, addresses: [DocumentAddress])] = []
+    /// The living documents of tasks that this session created; older ones are looked up.
+    var taskDocuments: [TaskID: [DocumentID: DocumentRecord]] = [:]
     var insideObservers: [InsideObserver] = []
     var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
@@ -168,11 +170,9 @@ package final class Session: Sendable {
   }
 
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
-    let changes = try transaction.seal()
+    let documentChanges = try await transaction.seal()
     let tables = try transaction.tableWrites()
-    let retired = try await transaction.taskDocumentsToRetire()
-    let writes =
-      tables + changes.map { $0.write } + retired.map { StorageWrite.retireDocument($0.id) }
+    let writes = tables + documentChanges.flatMap { $0.writes }
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
       writes,
@@ -189,25 +189,47 @@ package final class Session: Sendable {
       default: break
       }
     }
-    for change in changes {
-      var revision = change.revision
-      if case .createDocument = change.write { revision.record.createdAt = sequence }
-      documents.stage(change.address, revision, after: change.base, at: sequence)
-      publication.changes.append(
-        .document(
-          revision.record,
-          version: revision.version,
-          value: revision.value,
-          operations: change.operations
-        )
-      )
+    for change in documentChanges {
+      publication.changes.append(adopt(change, at: sequence))
     }
-    for var record in retired {
-      record.retiredAt = sequence
-      publication.changes.append(.document(record, version: nil, value: nil, operations: []))
-    }
-    publish(publication, changes.map { $0.address })
+    publish(publication, documentChanges.map { $0.record.address })
     return publication
+  }
+
+  /// Takes a staged change of a document into the cache and returns what is published of it.
+  private func adopt(
+    _ change: Transaction.DocumentChange,
+    at sequence: Int64
+  ) -> Publication.Change {
+    var record = change.record
+    if change.isNew { record.createdAt = sequence }
+    if change.isRetired { record.retiredAt = sequence }
+    if case .task(let task) = record.address.scope, task.value >= firstOwnId {
+      state.withLock { state in
+        state.taskDocuments[task, default: [:]][record.id] = change.isRetired ? nil : record
+        if state.taskDocuments[task]?.isEmpty == true { state.taskDocuments[task] = nil }
+      }
+    }
+    let address = record.address
+    guard var revision = change.revision, !change.isRetired else {
+      documents.retire(address, after: change.base, at: sequence)
+      return .document(record, version: nil, value: nil, operations: [])
+    }
+    revision.record = record
+    documents.stage(address, revision, after: change.base, at: sequence)
+    if let source = change.source { return .documentCopy(record, source) }
+    return .document(
+      record,
+      version: revision.version,
+      value: revision.value,
+      operations: change.operations
+    )
+  }
+
+  /// The living documents of a task that this session created.
+  func ownDocuments(of task: TaskID) -> [DocumentRecord] {
+    state.withLock { $0.taskDocuments[task].map { Array($0.values) } ?? [] }
+      .sorted { $0.id < $1.id }
   }
 
   private func publish(_ publication: Publication, _ addresses: [DocumentAddress]) {
@@ -248,66 +270,6 @@ package final class Session: Sendable {
     }
     documents.flushed(through: sequence, addresses)
     publications.release(through: sequence)
-  }
-
-  // MARK: Documents
-
-  /// Returns the newest staged revision of a built-in document, or `nil` if there is none.
-  func revision(
-    _ definition: DocumentDefinition,
-    _ conversation: ConversationID
-  ) async throws -> DocumentCache.Revision? {
-    let address = definition.address(in: conversation)
-    if let entry = documents.entry(address) { return entry.newest }
-    let loaded = try await load(address, definition)
-    documents.load(address, loaded)
-    return documents.entry(address).map { $0.newest } ?? loaded
-  }
-
-  private func load(
-    _ address: DocumentAddress,
-    _ definition: DocumentDefinition
-  ) async throws -> DocumentCache.Revision? {
-    guard let record = try await store.findDocument(address, at: nil),
-      let stored = try await store.document(record.id, at: nil)
-    else { return nil }
-    guard stored.version == definition.version else {
-      throw PerdureError(
-        .unsupportedFeature,
-        "document \(definition.kind) has version \(stored.version), this program knows"
-          + " \(definition.version)",
-        hint: "use the program that wrote the store"
-      )
-    }
-    guard record.history == definition.history, record.fork == definition.fork else {
-      throw PerdureError(
-        .documentMismatch,
-        "document \(definition.kind) was stored with another history or fork"
-      )
-    }
-    return DocumentCache.Revision(
-      record: stored.record,
-      version: stored.version,
-      value: stored.value,
-      deltasSinceBase: stored.deltasSinceBase
-    )
-  }
-
-  /// Returns the flushed value of a built-in document, or its initial value.
-  package func snapshot(
-    _ definition: DocumentDefinition,
-    _ conversation: ConversationID
-  ) async throws -> JSON {
-    let address = definition.address(in: conversation)
-    if let entry = documents.entry(address) {
-      return entry.flushed?.value ?? definition.initial(clock.now())
-    }
-    let loaded = try await line.hold {
-      if let entry = documents.entry(address) { return entry.flushed }
-      // What is not cached is not staged either, so this is what lies on disk.
-      return try await revision(definition, conversation)
-    }
-    return loaded?.value ?? definition.initial(clock.now())
   }
 
   // MARK: End

@@ -104,9 +104,13 @@ extension StagedStore: StorageReads {
       return try await read { try await storage.scanEntries(query, page) }
     }
     let record = try await conversation(query.conversationId)
-    // Ancestors' caps decide what a fork sees, and a new conversation is not in storage yet.
     let isStaged = try overlay { $0.conversations[query.conversationId] != nil }
-    if record == nil || record?.parent != nil || isStaged {
+    // A fork sees what its ancestors hold up to its cap, and a new conversation is not in storage.
+    let isInherited = staged.contains { entry in
+      entry.conversationId != query.conversationId
+        && (record?.parent.map { entry.id <= $0.at } ?? false)
+    }
+    if record == nil || isInherited || isStaged {
       try await flush()
       return try await read { try await storage.scanEntries(query, page) }
     }

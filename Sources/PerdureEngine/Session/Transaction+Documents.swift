@@ -1,153 +1,190 @@
 package import PerdureModel
 package import PerdureValue
 
-/// The documents of a commit, and what it comes to in the end.
+/// An incarnation of a document that a commit has to do with.
+struct OpenDocument {
+  /// What a fork copies.
+  struct Copy {
+    var record: DocumentRecord
+    var source: CopySource
+    var stored: StoredDocument
+  }
+
+  let address: DocumentAddress
+  /// Absent while nobody opened it: it is only copied, or only retired.
+  var definition: DocumentDefinition?
+  /// What was there before; absent for a document that this commit creates.
+  var base: DocumentCache.Revision?
+  /// Present for a copy, also when it was opened and is therefore stored as a plain creation.
+  var copy: Copy?
+  var draft: DocumentDraft
+  var isRetired = false
+}
+
+/// The documents of a commit.
 extension Transaction {
-  /// Returns the value of a built-in document as this commit sees it, or its initial value.
+  /// Returns the value of a document of a conversation as this commit sees it, or its initial
+  /// value.
   ///
   /// Never creates it.
   package func value(
     _ definition: DocumentDefinition,
     _ conversation: ConversationID
   ) async throws -> JSON {
-    try check()
-    let address = definition.address(in: conversation)
-    if let open = documents[address] { return open.draft.value }
-    return try await session.revision(definition, conversation)?.value ?? definition.initial(now)
+    try await value(definition, in: .conversation(conversation)) ?? definition.first(nil, now)
   }
 
-  /// Opens a built-in document, creating it if it does not exist, and lets `body` change it.
+  /// Returns the value of a document as this commit sees it, or `nil` if there is none.
+  ///
+  /// Never creates it.
+  package func value(
+    _ definition: DocumentDefinition,
+    in scope: DocumentScope,
+    key: JSONString? = nil
+  ) async throws -> JSON? {
+    try check()
+    let address = try definition.address(in: scope, key: key)
+    guard let place = places[address] else {
+      return try definition.value(of: try await committed(at: address))
+    }
+    let open = opened[place]
+    if open.isRetired { return nil }
+    if open.definition == nil, let copy = open.copy {
+      return try definition.value(of: DocumentCache.Revision(copy.stored))
+    }
+    return open.draft.value
+  }
+
+  /// Opens a document of a conversation, creating it if there is none, and lets `body` change it.
   package func edit<Result>(
     _ definition: DocumentDefinition,
     _ conversation: ConversationID,
     _ body: (inout DocumentDraft) throws -> Result
   ) async throws -> Result {
+    try await edit(definition, in: .conversation(conversation), body)
+  }
+
+  /// Opens a document, creating it if there is none, and lets `body` change it.
+  ///
+  /// The first opening of an absent document decides with its `seed` what it begins with; seeds
+  /// are ignored for a document that exists. Opening one of an older version migrates it.
+  package func edit<Result>(
+    _ definition: DocumentDefinition,
+    in scope: DocumentScope,
+    key: JSONString? = nil,
+    seed: JSON? = nil,
+    _ body: (inout DocumentDraft) throws -> Result
+  ) async throws -> Result {
     try check()
-    let address = definition.address(in: conversation)
-    var open: OpenDocument
-    if let known = documents.removeValue(forKey: address) {
-      open = known
+    let address = try definition.address(in: scope, key: key)
+    try await requireLiveTask(scope)
+    let place: Int
+    if let known = places[address], !opened[known].isRetired {
+      try reopen(known, definition)
+      place = known
     } else {
-      let base =
-        newConversations[conversation] == nil
-        ? try await session.revision(definition, conversation) : nil
-      if base == nil { try await requireConversation(conversation) }
-      open = OpenDocument(
+      place = try await open(definition, address, seed)
+    }
+    return try body(&opened[place].draft)
+  }
+
+  /// Retires a document, with what this commit changed in it; without one nothing happens.
+  ///
+  /// Opening it afterwards, also in this commit, creates a new one.
+  package func retire(
+    _ definition: DocumentDefinition,
+    in scope: DocumentScope,
+    key: JSONString? = nil
+  ) async throws {
+    try check()
+    let address = try definition.address(in: scope, key: key)
+    try await requireLiveTask(scope)
+    if let place = places[address] {
+      opened[place].isRetired = true
+      return
+    }
+    guard let base = try await committed(at: address) else { return }
+    try definition.check(base.record)
+    add(
+      OpenDocument(
+        address: address,
+        base: base,
+        draft: DocumentDraft(base: base.value),
+        isRetired: true
+      )
+    )
+  }
+
+  private func add(_ document: OpenDocument) {
+    places[document.address] = opened.count
+    opened.append(document)
+  }
+
+  /// The newest revision from before this commit.
+  private func committed(at address: DocumentAddress) async throws -> DocumentCache.Revision? {
+    switch address.scope {
+    case .conversation(let id) where newConversations[id] != nil: nil
+    case .task(let id) where newTasks.contains(id): nil
+    default: try await session.revision(at: address)
+    }
+  }
+
+  private func open(
+    _ definition: DocumentDefinition,
+    _ address: DocumentAddress,
+    _ seed: JSON?
+  ) async throws -> Int {
+    // What was there before is retired in this commit if the address has a place.
+    let base = places[address] == nil ? try await committed(at: address) : nil
+    let value: JSON
+    if let existing = try definition.value(of: base) {
+      value = existing
+    } else {
+      if case .conversation(let id) = address.scope { try await requireConversation(id) }
+      value = try definition.first(seed, now)
+    }
+    add(
+      OpenDocument(
+        address: address,
         definition: definition,
         base: base,
-        draft: DocumentDraft(base: base?.value ?? definition.initial(now))
+        draft: DocumentDraft(base: value)
       )
-      documentOrder.append(address)
-    }
-    defer { documents[address] = open }
-    return try body(&open.draft)
-  }
-
-  // MARK: Assembly
-
-  /// What a document changes to, beside the write that stores it.
-  struct DocumentChange {
-    var address: DocumentAddress
-    /// What it changes; absent for a document that is created.
-    var base: DocumentCache.Revision?
-    var revision: DocumentCache.Revision
-    var operations: [Operation]
-    var write: StorageWrite
-  }
-
-  func seal() throws -> [DocumentChange] {
-    isSettled = true
-    var changes: [DocumentChange] = []
-    for address in documentOrder {
-      guard let open = documents[address] else { continue }
-      if let change = try change(at: address, open) { changes.append(change) }
-    }
-    return changes
-  }
-
-  private func change(at address: DocumentAddress, _ open: OpenDocument) throws -> DocumentChange? {
-    let definition = open.definition
-    let value = open.draft.value
-    guard let base = open.base else {
-      let record = DocumentRecord(
-        id: DocumentID.known(try mint()),
-        address: address,
-        history: definition.history,
-        fork: definition.fork,
-        createdAt: 0
-      )
-      let revision = DocumentCache.Revision(
-        record: record,
-        version: definition.version,
-        value: value,
-        deltasSinceBase: 0
-      )
-      return DocumentChange(
-        address: address,
-        base: nil,
-        revision: revision,
-        operations: [],
-        write: .createDocument(record, version: definition.version, value: value)
-      )
-    }
-    let operations = open.draft.operations
-    guard !operations.isEmpty else { return nil }
-    let isBase = definition.storesBase(value)
-    let content: DocumentContent =
-      isBase
-      ? .base(version: definition.version, value: value)
-      : .delta(version: definition.version, operations: operations)
-    facts.documents[base.record.id] = DocumentHead(record: base.record, version: base.version)
-    let revision = DocumentCache.Revision(
-      record: base.record,
-      version: definition.version,
-      value: value,
-      deltasSinceBase: isBase ? 0 : base.deltasSinceBase + 1
     )
-    return DocumentChange(
-      address: address,
-      base: base,
-      revision: revision,
-      operations: operations,
-      write: .changeDocument(base.record.id, content)
-    )
+    return opened.count - 1
   }
 
-  /// The table writes in the order that publications and stores see.
-  func tableWrites() throws -> [StorageWrite] {
-    for id in newTasks {
-      guard let owner = tasks[id]?.owner else { continue }
-      let candidate = tasks[owner] ?? session.liveTask(owner)
-      guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
+  /// Checks that a further opening means the same, and turns a mere copy into a creation.
+  private func reopen(_ place: Int, _ definition: DocumentDefinition) throws {
+    if let first = opened[place].definition {
+      guard first.version == definition.version, first.scope == definition.scope else {
         throw PerdureError(
-          .invalidBatch,
-          "task \(id) cannot be owned by task \(owner), which is ending or gone"
+          .documentMismatch,
+          "document '\(definition.kind.string)' is open in this transaction with another definition"
         )
       }
+      return
     }
-    return appended + submissionOrder.compactMap { submissions[$0].map { .submission($0) } }
-      + taskOrder.compactMap { tasks[$0].map { .task($0) } }
+    guard let copy = opened[place].copy,
+      let value = try definition.value(of: DocumentCache.Revision(copy.stored))
+    else { return }
+    opened[place].definition = definition
+    opened[place].draft = DocumentDraft(base: value)
   }
 
-  /// The documents of the tasks that this commit ends.
-  ///
-  /// Tasks of this session cannot have any: only older tasks of another program can.
-  func taskDocumentsToRetire() async throws -> [DocumentRecord] {
-    var retired: [DocumentRecord] = []
-    for id in taskOrder where id.value < session.firstOwnId && tasks[id]?.isLive == false {
-      var cursor: Cursor?
-      repeat {
-        let page = try await session.store.scanDocuments(
-          DocumentQuery(scope: .task(id)),
-          PageRequest(limit: 256, cursor: cursor)
-        )
-        retired += page.items
-        cursor = page.next
-      } while cursor != nil
+  private func requireLiveTask(_ scope: DocumentScope) async throws {
+    guard case .task(let id) = scope else { return }
+    guard let record = try await candidate(id) else {
+      throw PerdureError(.notFound, "task \(id) does not exist")
     }
-    for record in retired {
-      facts.documents[record.id] = DocumentHead(record: record, version: nil)
+    guard record.isLive else {
+      throw PerdureError(.invalidBatch, "task \(id) has ended and has no documents any more")
     }
-    return retired
+  }
+
+  /// Returns the task as this commit has it, or `nil`.
+  func candidate(_ id: TaskID) async throws -> TaskRecord? {
+    if let staged = tasks[id] { return staged }
+    return try await session.task(id)
   }
 }

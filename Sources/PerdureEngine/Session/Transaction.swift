@@ -14,28 +14,25 @@ package final class Transaction {
   package let now: Int64
 
   var isSettled = false
-  private var hasWrittenTable = false
+  var hasWrittenTable = false
   private(set) var minted: Set<Int64> = []
 
   /// Conversations and entries in call order.
-  private(set) var appended: [StorageWrite] = []
-  private(set) var newConversations: [ConversationID: ConversationRecord] = [:]
+  var appended: [StorageWrite] = []
+  var newConversations: [ConversationID: ConversationRecord] = [:]
   var submissionOrder: [SubmissionID] = []
   var submissions: [SubmissionID: SubmissionRecord] = [:]
   var taskOrder: [TaskID] = []
   private(set) var tasks: [TaskID: TaskRecord] = [:]
   var newTasks: [TaskID] = []
-  var documentOrder: [DocumentAddress] = []
-  var documents: [DocumentAddress: OpenDocument] = [:]
+  /// Every incarnation that this commit has to do with, in the order of the first accesses.
+  var opened: [OpenDocument] = []
+  /// The newest incarnation at each address, as a place in `opened`.
+  var places: [DocumentAddress: Int] = [:]
+  var forkedConversations: Set<ConversationID> = []
+  var forkSources: Set<DocumentID> = []
   private(set) var extras: [ExtraWrite] = []
   var facts = BatchFacts()
-
-  struct OpenDocument {
-    var definition: DocumentDefinition
-    /// What was there before; absent for a document that this commit creates.
-    var base: DocumentCache.Revision?
-    var draft: DocumentDraft
-  }
 
   init(session: Session, conversationId: ConversationID?, taskId: TaskID?, now: Int64) {
     self.session = session
@@ -89,6 +86,33 @@ package final class Transaction {
     return try await session.store.submission(requestId: requestId, in: conversation)
   }
 
+  /// Visits conversations, ascending by default.
+  package func scanConversations(
+    _ query: ConversationQuery,
+    _ page: PageRequest
+  ) async throws -> Page<ConversationRecord> {
+    try check(reading: "scanConversations")
+    return try await session.store.scanConversations(query, page)
+  }
+
+  /// Visits the entries that a conversation sees, descending by default.
+  package func scanEntries(
+    _ query: EntryQuery,
+    _ page: PageRequest
+  ) async throws -> Page<EntryRecord> {
+    try check(reading: "scanEntries")
+    return try await session.store.scanEntries(query, page)
+  }
+
+  /// Visits tasks, ascending by default.
+  package func scanTasks(
+    _ query: TaskQuery,
+    _ page: PageRequest
+  ) async throws -> Page<TaskRecord> {
+    try check(reading: "scanTasks")
+    return try await session.store.scanTasks(query, page)
+  }
+
   /// Returns the newest entry that the conversation sees, or `nil`.
   package func newestEntry(in conversation: ConversationID) async throws -> EntryRecord? {
     try check(reading: "scanEntries")
@@ -98,10 +122,25 @@ package final class Transaction {
     ).items.first
   }
 
-  /// Returns the newest head marker that the conversation sees, or `nil`.
-  package func latestHeadMarker(_ conversation: ConversationID) async throws -> EntryRecord? {
+  /// Returns the newest head marker that the conversation sees up to an entry, or `nil`.
+  package func latestHeadMarker(
+    _ conversation: ConversationID,
+    atOrBefore entry: EntryID? = nil
+  ) async throws -> EntryRecord? {
     try check(reading: "latestHeadMarker")
-    return try await session.store.latestHeadMarker(conversation, atOrBefore: nil)
+    return try await session.store.latestHeadMarker(conversation, atOrBefore: entry)
+  }
+
+  /// Whether an entry with this head would begin the active context before it begins now.
+  ///
+  /// Such a write is stale: it would bring back what a newer marker had left behind.
+  package func isStale(
+    _ head: EntryDraft.Head?,
+    in conversation: ConversationID
+  ) async throws -> Bool {
+    guard case .entry(let target) = head else { return false }
+    guard let start = try await latestHeadMarker(conversation)?.head else { return false }
+    return target < start
   }
 
   // MARK: Table writes
@@ -112,7 +151,10 @@ package final class Transaction {
     return id
   }
 
-  private func hasConversation(_ id: ConversationID) async throws -> Bool {
+  /// Remembers that this commit writes a record under an id that was not minted.
+  func claim(_ id: Int64) { minted.insert(id) }
+
+  func hasConversation(_ id: ConversationID) async throws -> Bool {
     if newConversations[id] != nil { return true }
     return try await session.store.conversation(id) != nil
   }
@@ -123,25 +165,6 @@ package final class Transaction {
     }
   }
 
-  /// Creates a conversation without an owner, with its built-in documents; `root` asks for id 1.
-  package func createConversation(root: Bool = false) async throws -> ConversationRecord {
-    try check()
-    hasWrittenTable = true
-    // Storage would refuse a second root only at the flush, which is too late for one commit.
-    if root, try await hasConversation(.root) {
-      throw PerdureError(.invalidBatch, "ID 1 already belongs to conversation")
-    }
-    let id = root ? ConversationID.root : ConversationID.known(try mint())
-    minted.insert(id.value)
-    let record = ConversationRecord(id: id)
-    appended.append(.conversation(record))
-    newConversations[id] = record
-    for definition in [DocumentDefinition.live, .inbox, .usage, .provider, .agent] {
-      try await edit(definition, id) { _ in }
-    }
-    return record
-  }
-
   /// Appends an entry and returns its record.
   @discardableResult
   package func append(
@@ -150,9 +173,7 @@ package final class Transaction {
   ) async throws -> EntryRecord {
     try check()
     hasWrittenTable = true
-    guard !draft.kind.isEmpty else {
-      throw PerdureError(.invalidInput, "an entry has an empty kind")
-    }
+    try draft.check()
     try await requireConversation(conversation)
     let id = EntryID.known(try mint())
     let head: EntryID? =
