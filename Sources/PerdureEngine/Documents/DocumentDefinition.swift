@@ -13,7 +13,7 @@ package struct DocumentDefinition: Sendable {
   package var storesBase: @Sendable (_ value: JSON) -> Bool
 
   /// Where the document of a conversation is found.
-  func address(in conversation: ConversationID) -> DocumentAddress {
+  package func address(in conversation: ConversationID) -> DocumentAddress {
     DocumentAddress(kind: kind, scope: .conversation(conversation))
   }
 }

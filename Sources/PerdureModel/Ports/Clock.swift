@@ -11,7 +11,7 @@ public protocol HostClock: Sendable {
 /// Something that went wrong and was contained; a report never changes what happens.
 public struct Report: Sendable {
   /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
-  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`.
+  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`, `listener_error`.
   public var type: String
   /// One sentence.
   public var message: String
