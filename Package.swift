@@ -164,6 +164,11 @@ let package = Package(
       swiftSettings: base
     ),
     .testTarget(
+      name: "PerdureTests",
+      dependencies: ["Perdure", "PerdureModel", "PerdureTestKit", "PerdureValue"],
+      swiftSettings: safe
+    ),
+    .testTarget(
       name: "PerdureValueTests",
       dependencies: ["PerdureValue"],
       swiftSettings: safe
