@@ -123,7 +123,7 @@ let package = Package(
     ),
     .testTarget(
       name: "DurabilityTests",
-      dependencies: ["PerdureValue", "TestPrograms"],
+      dependencies: ["PerdureTestKit", "PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
     .testTarget(
@@ -141,7 +141,7 @@ let package = Package(
     ),
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["PerdureCLI", "PerdureValue"],
+      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue"],
       swiftSettings: base
     ),
     .testTarget(
@@ -170,7 +170,7 @@ let package = Package(
     ),
     .testTarget(
       name: "PerdureValueTests",
-      dependencies: ["PerdureValue"],
+      dependencies: ["PerdureTestKit", "PerdureValue"],
       swiftSettings: safe
     ),
   ]

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* A handler and not sigwait: libdispatch lets the main thread suspend with an empty mask, so a
@@ -55,6 +56,18 @@ int perdure_signals_watch(void (*first)(int signal)) {
   if (sigaction(SIGINT, 0, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGINT, &handled, 0);
   return 0;
+}
+
+static void (*exit_handler)(void);
+
+static void exited(void) {
+  if (exit_handler) exit_handler();
+  _exit(1);
+}
+
+int perdure_process_watch_exit(void (*handler)(void)) {
+  exit_handler = handler;
+  return atexit(exited) == 0 ? 0 : -ENOMEM;
 }
 
 void perdure_process_end(int status) { _exit(status); }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,6 +22,11 @@ int perdure_file_create_private(const char *path) {
   if (descriptor < 0) return errno == EEXIST ? 0 : -errno;
   close(descriptor);
   return 0;
+}
+
+long perdure_file_name_count(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 ? (long)status.st_nlink : 0;
 }
 
 int perdure_lock_open(const char *path) {
@@ -51,6 +57,29 @@ int perdure_lock_write(int descriptor, const char *text, long length) {
     if (count > 0) done += count;
   }
   return 0;
+}
+
+int perdure_lock_look(const char *path) {
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  return descriptor < 0 ? -errno : descriptor;
+}
+
+int perdure_lock_is_held(int descriptor, long long pid) {
+  struct stat status;
+  char line[256];
+  int held = 0;
+  if (fstat(descriptor, &status) != 0) return 0;
+  FILE *locks = fopen("/proc/locks", "re");
+  if (!locks) return 0;
+  while (!held && fgets(line, sizeof line, locks)) {
+    long long owner;
+    unsigned long long inode;
+    /* Some file systems show another device here than to stat. */
+    held = sscanf(line, "%*d: FLOCK %*s %*s %lld %*x:%*x:%llu", &owner, &inode) == 2 &&
+           owner == pid && inode == (unsigned long long)status.st_ino;
+  }
+  fclose(locks);
+  return held;
 }
 
 void perdure_lock_close(int descriptor) { close(descriptor); }

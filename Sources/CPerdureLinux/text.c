@@ -64,10 +64,25 @@ static char *take_string(void) {
   return text.bytes;
 }
 
+/* Where the answers go. */
+static _Atomic int output_descriptor = STDOUT_FILENO;
+
 void perdure_streams_open(void) {
   for (int descriptor = 0; descriptor < 3; descriptor++)
     /* The lowest free number is taken, which is this one. */
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", O_RDWR);
+}
+
+int perdure_text_guard_output(void) {
+  int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (own < 0) return -errno;
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    int error = errno;
+    close(own);
+    return -error;
+  }
+  output_descriptor = own;
+  return 0;
 }
 
 void perdure_text_put(unsigned long long word, int count) {
@@ -205,7 +220,7 @@ static void *write_output(void *unused) {
     output.writing = 1;
     int failed = output.failure;
     pthread_mutex_unlock(&output.mutex);
-    int result = failed ? failed : write_all(1, text.bytes, text.count);
+    int result = failed ? failed : write_all(output_descriptor, text.bytes, text.count);
     release(&text);
     pthread_mutex_lock(&output.mutex);
     output.failure = result;
@@ -262,4 +277,10 @@ long long perdure_local_time(long long milliseconds) {
   if (!localtime_r(&seconds, &parts)) return 0;
   long long date = (parts.tm_year + 1900LL) * 10000 + (parts.tm_mon + 1) * 100 + parts.tm_mday;
   return date * 1000000 + parts.tm_hour * 10000 + parts.tm_min * 100 + parts.tm_sec;
+}
+
+int perdure_local_offset(long long milliseconds) {
+  struct tm parts;
+  time_t seconds = (time_t)(milliseconds / 1000);
+  return localtime_r(&seconds, &parts) ? (int)(parts.tm_gmtoff / 60) : 0;
 }

@@ -75,10 +75,24 @@ public struct Submission: Sendable {
   public let id: SubmissionID
   let engine: Engine
 
+  /// Returns the text of the answer, once it is on disk.
+  ///
+  /// Throws why there is none if the submission ends without an answer: `provider_unavailable`,
+  /// `authentication`, `quota`, `overflow`, `no_model`, `aborted`, …
+  public func answer() async throws -> String {
+    switch try await wait().state {
+    case .done(_, let answer?):
+      return try await engine.session.store.storage.entry(answer)?.entry.text ?? ""
+    case .unanswered(let reason, let detail, _):
+      throw Unanswered.error(reason: reason, detail: detail, failure: try await failure())
+    default:
+      throw PerdureError(.notFound, "submission \(id) is a write and has no answer")
+    }
+  }
+
   /// Returns the settled record: `done` with the answer, or `unanswered` with the reason.
   ///
-  /// The answer is the id of an entry, which `Harness.reader` gives; its text is in the `content`
-  /// of the message in `model`.
+  /// The answer is the id of an entry, which `Harness.reader` gives.
   ///
   /// Cancelling the calling task ends the wait, never the work.
   public func wait() async throws -> SubmissionRecord { try await engine.wait(for: id) }

@@ -180,6 +180,14 @@ public struct CommitSummary: Sendable {
   public var submissions: [SubmissionRecord] = []
   /// The kinds of the documents that changed, with their conversation.
   public var documents: [DocumentRecord] = []
+  private var live: [(conversation: ConversationID, tools: [JSON])] = []
+
+  /// What the tools that run have put out so far, if the commit says something about them.
+  public var outputs: [RunningOutput] {
+    live.flatMap { live in
+      live.tools.compactMap { RunningOutput(slot: $0, of: live.conversation) }
+    }
+  }
 
   init(_ publication: Publication) {
     sequence = publication.sequence
@@ -190,7 +198,12 @@ public struct CommitSummary: Sendable {
       case .entry(let record): entries.append(record)
       case .task(let record): tasks.append(record)
       case .submission(let record): submissions.append(record)
-      case .document(let record, _, _, _): documents.append(record)
+      case .document(let record, _, let value, _):
+        documents.append(record)
+        guard record.address.kind == "pi.live", case .conversation(let id) = record.address.scope,
+          let tools = value?["tools"]?.array
+        else { continue }
+        live.append((id, tools))
       }
     }
   }

@@ -24,6 +24,10 @@ public struct PluginInspection: Sendable {
   public var version: String { description.manifest.version }
   /// SHA-256 of the file, in hexadecimal.
   public var digest: String { description.digest }
+  /// The names of its tools, each with whether it may replace another plugin's tool.
+  public var tools: [(name: String, overrides: Bool)] {
+    description.manifest.tools.map { ($0.name, $0.overrides) }
+  }
   /// What an installed plugin would be refused for, and what this version does not serve yet.
   public var warnings: [String] { description.warnings }
   /// `path`, `digest`, `bytes`, `note`, `manifest`, `sidecar`, `exports`, `needed`, `warnings`.

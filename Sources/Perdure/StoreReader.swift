@@ -11,29 +11,36 @@ public struct StoreReader: Sendable {
     StoreReader(storage: try await SQLiteStorage.open(path: path, readOnly: true))
   }
 
+  /// Returns the id of the process that owns the SQLite store at `path`, or `nil` if none does.
+  public static func owner(ofSQLiteAt path: String) -> Int64? {
+    StoreLock.owner(ofStore: path)?.pid
+  }
+
   /// All reads of the store.
   public var reads: any StorageReads { storage }
 
   /// Returns all conversations in order.
   public func conversations() async throws -> [ConversationRecord] {
-    try await all { try await storage.scanConversations(ConversationQuery(), $0) }
+    try await Page.all { try await storage.scanConversations(ConversationQuery(), $0) }
   }
 
   /// Returns the entries that a conversation sees, oldest first.
   public func entries(of id: ConversationID) async throws -> [EntryRecord] {
-    try await all(order: .ascending) {
+    try await Page.all(order: .ascending) {
       try await storage.scanEntries(EntryQuery(conversationId: id), $0)
     }
   }
 
   /// Returns the tasks of a conversation, or of all, in order.
   public func tasks(of id: ConversationID? = nil) async throws -> [TaskRecord] {
-    try await all { try await storage.scanTasks(TaskQuery(conversationId: id), $0) }
+    try await Page.all { try await storage.scanTasks(TaskQuery(conversationId: id), $0) }
   }
 
   /// Returns the submissions of a conversation, or of all, in order.
   public func submissions(of id: ConversationID? = nil) async throws -> [SubmissionRecord] {
-    try await all { try await storage.scanSubmissions(SubmissionQuery(conversationId: id), $0) }
+    try await Page.all {
+      try await storage.scanSubmissions(SubmissionQuery(conversationId: id), $0)
+    }
   }
 
   /// Returns the value of a conversation's document, or `nil`.
@@ -51,20 +58,6 @@ public struct StoreReader: Sendable {
   /// Returns a fact kept beside the records.
   public func extra(scope: String, id: Int64) async throws -> JSON? {
     try await storage.extra(scope: scope, id: id)
-  }
-
-  private func all<Record: Sendable>(
-    order: ScanOrder? = nil,
-    _ read: (PageRequest) async throws -> Page<Record>
-  ) async throws -> [Record] {
-    var records: [Record] = []
-    var cursor: Cursor?
-    repeat {
-      let page = try await read(PageRequest(limit: 256, cursor: cursor, order: order))
-      records += page.items
-      cursor = page.next
-    } while cursor != nil
-    return records
   }
 
   /// Releases the store.

@@ -23,7 +23,7 @@ enum Main {
           reporter.print(Help.overview)
           finish(reporter, arguments.isEmpty ? .usage : .ok)
         }
-        throw UsageError.make("there is no verb '\(unknown)'", hint(for: unknown))
+        throw unknownVerb(unknown)
       }
       guard let parsed = try CommandLineParser.parse(choice.rest, for: verb) else {
         reporter.print(Help.text(for: verb))
@@ -66,10 +66,20 @@ enum Main {
     Help.verbs.contains { $0.name.hasPrefix(word + " ") }
   }
 
-  private static func hint(for unknown: String) -> String {
+  private static func unknownVerb(_ unknown: String) -> PerdureError {
     let names = Help.verbs.map { $0.name }
-    return Suggestion.sentence(for: unknown, among: names)
-      ?? "the verbs are \(names.joined(separator: ", "))"
+    if isGroup(unknown) {
+      let members = names.filter { $0.hasPrefix(unknown + " ") }.map { "'perdure \($0)'" }
+      return UsageError.make(
+        "\(unknown) is only the first word of a verb",
+        "write \(members.joined(separator: ", "))"
+      )
+    }
+    return UsageError.make(
+      "there is no verb '\(unknown)'",
+      Suggestion.sentence(for: unknown, among: names)
+        ?? "the verbs are \(names.joined(separator: ", "))"
+    )
   }
 
   /// Ends after a verb whose output is complete without a result line.

@@ -74,6 +74,11 @@ package final class LoadedPlugin: Sendable {
       target: Immortals.name("tool:\(tool.name)"),
       grace: Int64(graceMs) * 1_000_000,
       permits: [own, whole].compactMap(\.self),
+      pace: StartPace(
+        isBlocking: tool.options.blocking ?? manifest.execution.blocking,
+        tool: tool.name,
+        core: core
+      ),
       isClosing: { closing.isSet }
     )
     return Tool(
@@ -131,7 +136,7 @@ package final class LoadedPlugin: Sendable {
       target: Immortals.name(target),
       input: JSON.object(input).encoded,
       deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)),
-      left: {}
+      left: { _ in }
     )
     while true {
       let news = await running.next()

@@ -24,7 +24,7 @@ extension PluginFiles {
       )
     }
     try checkServed(manifest, path)
-    try checkSchemas(manifest, path, environment)
+    try checkSchemas(manifest, path, environment.checkSchema)
     _ = PrivateCopies.sweep(environment.copies)
     let copy = try PrivateCopies.make(
       of: examined.bytes,
@@ -62,55 +62,6 @@ extension PluginFiles {
     }
   }
 
-  private static func checkServed(_ manifest: Manifest, _ path: String) throws(PerdureError) {
-    for name in manifest.requiredInterfaces where !interfaces.contains(name) {
-      throw refused(
-        path,
-        "requires the interface \(name), which this host lacks",
-        "use a newer host or make the interface optional"
-      )
-    }
-    if manifest.execution.mode == .runner || ["ffi", "go"].contains(manifest.runtime) {
-      throw refused(
-        path,
-        "must run in a process of its own, which this version cannot do",
-        "use a version of Perdure with perdure-runner"
-      )
-    }
-    if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
-      throw refused(
-        path,
-        "guards \(hook.point), which this version cannot enforce",
-        "use a newer host"
-      )
-    }
-    if let wrap = manifest.wraps.first(where: { $0.role == .guard }) {
-      let what = wrap.tool.map { "tool \($0)" } ?? "section \(wrap.section ?? "")"
-      throw refused(
-        path,
-        "guards the \(what) with a wrap, which this version cannot enforce",
-        "use a newer host or make the wrap an observer"
-      )
-    }
-  }
-
-  private static func checkSchemas(
-    _ manifest: Manifest,
-    _ path: String,
-    _ environment: PluginEnvironment
-  ) throws(PerdureError) {
-    for tool in manifest.tools {
-      do { try environment.checkSchema(tool.parameters) } catch {
-        let reason = (error as? PerdureError)?.message ?? "\(error)"
-        throw refused(
-          path,
-          "has a tool \(tool.name) whose parameters cannot be checked here: \(reason)",
-          "change the JSON Schema of the tool's parameters"
-        )
-      }
-    }
-  }
-
   private struct Entered: Sendable {
     var code: PluginCode
     var tables: HostTables
@@ -122,7 +73,10 @@ extension PluginFiles {
     _ path: String
   ) async throws -> Entered {
     let result = await control(core) { () throws(PluginRefusal) in
-      let library = try LoadedLibrary(path: copy)
+      // Loading runs the constructors of the plugin.
+      let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
+        Result { () throws(PluginRefusal) in try LoadedLibrary(path: copy) }
+      }.get()
       let tables = HostTables(core: core)
       Immortals.keep(tables)
       return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)
@@ -177,7 +131,16 @@ extension PluginFiles {
     case .failure(let refusal):
       let word = BorderCode(rawValue: refusal.code)?.word
       let message = refusal.message.isEmpty ? word ?? "\(refusal.code)" : refusal.message
-      throw refused(path, what, "ask the plugin's author", cause: message)
+      // What the loader says of a file system that allows no programs.
+      let isForbidden = refusal.message.hasSuffix("failed to map segment from shared object")
+      throw refused(
+        path,
+        what,
+        isForbidden
+          ? "set XDG_CACHE_HOME to a folder whose file system allows programs"
+          : "ask the plugin's author",
+        cause: message
+      )
     case nil:
       throw refused(
         path,

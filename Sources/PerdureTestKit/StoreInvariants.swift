@@ -17,13 +17,13 @@ public struct StoreInvariants {
   }
 
   private mutating func run() async throws {
-    let conversations = try await all { try await reads.scanConversations(.init(), $0) }
-    let tasks = try await all { try await reads.scanTasks(.init(), $0) }
-    let submissions = try await all { try await reads.scanSubmissions(.init(), $0) }
+    let conversations = try await Page.all { try await reads.scanConversations(.init(), $0) }
+    let tasks = try await Page.all { try await reads.scanTasks(.init(), $0) }
+    let submissions = try await Page.all { try await reads.scanSubmissions(.init(), $0) }
     try await checkOwners(tasks)
     for conversation in conversations {
       let own = submissions.filter { $0.conversationId == conversation.id }
-      let entries = try await all(.ascending) {
+      let entries = try await Page.all(order: .ascending) {
         try await reads.scanEntries(EntryQuery(conversationId: conversation.id), $0)
       }
       try await checkLive(conversation, tasks, own)
@@ -31,20 +31,6 @@ public struct StoreInvariants {
       try await checkAddresses(conversation)
       checkTranscript(conversation, entries)
     }
-  }
-
-  private func all<Record: Sendable>(
-    _ order: ScanOrder? = nil,
-    _ read: (PageRequest) async throws -> Page<Record>
-  ) async throws -> [Record] {
-    var records: [Record] = []
-    var cursor: Cursor?
-    repeat {
-      let page = try await read(PageRequest(limit: 256, cursor: cursor, order: order))
-      records += page.items
-      cursor = page.next
-    } while cursor != nil
-    return records
   }
 
   private func document(_ kind: JSONString, _ conversation: ConversationID) async throws -> JSON? {
@@ -141,7 +127,7 @@ public struct StoreInvariants {
   }
 
   private mutating func checkAddresses(_ conversation: ConversationRecord) async throws {
-    let records = try await all {
+    let records = try await Page.all {
       try await reads.scanDocuments(
         DocumentQuery(scope: .conversation(conversation.id)),
         $0

@@ -132,6 +132,58 @@ struct CallTests {
     }
   }
 
+  /// Runs a tool that stays in `start` for 600 ms, twice; returns what is reported.
+  private func linger(_ tool: String) async throws -> Reports {
+    let clock = ManualClock()
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"), clock: clock)
+    for _ in 0..<2 {
+      let host = FakeHost(time: clock)
+      let task = Task { try await bench.call(tool, host: host) }
+      await host.whenReady()
+      clock.advance(by: .milliseconds(600))
+      task.cancel()
+      _ = try await task.value
+    }
+    // Returns when the plugin's code has, so that there is nothing more to come.
+    #expect(await bench.plugin.close() == [])
+    return bench.reports
+  }
+
+  @Test func `a tool that blocks without saying so is reported once`() async throws {
+    let reports = try await linger("linger")
+    #expect(
+      reports.messages("plugin_slow_start") == [
+        "tool linger of plugin test.adversary took 600 ms to begin, and 50 ms are allowed; "
+          + "say \"blocking\": true in its manifest, or work on a thread"
+      ]
+    )
+    #expect(reports.strikes.isEmpty)
+  }
+
+  @Test func `a tool that says that it blocks may`() async throws {
+    #expect(try await linger("poll").messages("plugin_slow_start").isEmpty)
+  }
+
+  @Test func `a tool that only the manifest names fails with a sentence`() async throws {
+    let source = URL(filePath: try Fixtures.folder()).appending(path: "misnamed.c")
+    let text = #"""
+      #include "perdure_easy.h"
+      PDR_PLUGIN_NOTE("c");
+      PDR_MANIFEST("{\"manifest\":1,\"id\":\"a\",\"version\":\"1.0.0\",\"runtime\":\"c\","
+                   "\"tools\":[{\"name\":\"count\",\"description\":\"\","
+                   "\"parameters\":{\"type\":\"object\"}}]}");
+      static int32_t count(pdr_easy_call *call) { return pdr_easy_answer(call, ""); }
+      PDR_EASY_PLUGIN({"cuont", count})
+      """#
+    try Data(text.utf8).write(to: source)
+    try await PluginBench.with(Fixtures.plugin(source: source, flags: [])) { (bench) async throws in
+      #expect(
+        await bench.failure("count")?.message
+          == "the manifest names a tool that PDR_EASY_PLUGIN lacks"
+      )
+    }
+  }
+
   @Test func `a refusal after a completion changes nothing`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       #expect(try await bench.text("refuse_after") == "done")

@@ -39,7 +39,7 @@ struct ManifestTests {
     """#
 
   private func read(_ manifest: String) throws -> PluginDescription {
-    try PluginFiles.inspect(path: Fixtures.lifecycle(manifest: manifest))
+    try PluginFiles.describe(path: Fixtures.lifecycle(manifest: manifest))
   }
 
   /// A manifest with one more member; gives the sentence of its refusal behind the file's name.
@@ -48,7 +48,7 @@ struct ManifestTests {
       manifest: RefusalTests.plain.dropLast() + "," + member + "}"
     )
     do {
-      _ = try PluginFiles.inspect(path: path)
+      _ = try PluginFiles.describe(path: path)
       return nil
     } catch let error as PerdureError {
       return error.message.replacing("plugin file \(path) has a manifest with ", with: "")
@@ -166,6 +166,40 @@ struct ManifestTests {
     #expect(try problem(#""x-acme-note":1,"later":{"a":[]}"#) == nil)
   }
 
+  @Test(arguments: [
+    (#""bloking":true"#, ["/bloking"]),
+    (
+      #""execution":{"bloking":true},"permissions":{"nets":1}"#,
+      ["/execution/bloking", "/permissions/nets"]
+    ),
+    (
+      #""tools":[{"name":"t","description":"","parameters":{"a/b":1},"repley":"safe","a/b":{"c":1}}]"#,
+      ["/tools/0/repley", "/tools/0/a~1b"]
+    ),
+    (#""x-acme-note":1,"abi":{"x-y":2},"settings":{"schema":{"z":1},"default":{"z":1}}"#, []),
+  ])
+  func `members that nobody knows are warned of, unless they begin with x-`(
+    member: String,
+    pointers: [String]
+  ) throws {
+    let description = try read(RefusalTests.plain.dropLast() + "," + member + "}")
+    #expect(
+      description.warnings
+        == pointers.map { "the manifest has a member this version does not know: \($0)" }
+    )
+  }
+
+  @Test func `at most 20 members that nobody knows are named`() throws {
+    let members = (1...25).map { "\"m\($0)\":1" }.joined(separator: ",")
+    let warnings = try read(RefusalTests.plain.dropLast() + "," + members + "}").warnings
+    #expect(warnings.count == 21)
+    #expect(warnings.last == "the manifest has 5 more members of that kind")
+  }
+
+  @Test func `everything in the full manifest is known`() throws {
+    #expect(try read(Self.full).manifest.unknownMembers == [])
+  }
+
   @Test func `more than 1,024 contributions are refused`() throws {
     let sections = (0...1_024).map { "{\"key\":\"s\($0)\"}" }.joined(separator: ",")
     #expect(
@@ -193,7 +227,7 @@ struct ManifestTests {
         if bytes[start..<start + name.count].elementsEqual(name) { bytes[start + 1] = 0xFF }
       }
     }
-    let error = #expect(throws: PerdureError.self) { try PluginFiles.inspect(path: path) }
+    let error = #expect(throws: PerdureError.self) { try PluginFiles.describe(path: path) }
     #expect(error?.message == "plugin file \(path) has a manifest that is not UTF-8")
   }
 

@@ -152,6 +152,12 @@ struct PluginBench: Sendable {
     return PluginBench(plugin: plugin, reports: reports, clock: clock, copies: copies)
   }
 
+  @Sendable static func checkSchema(_ schema: JSON) throws {
+    if schema["unevaluatedItems"] != nil {
+      throw PerdureError(.invalidInput, "the keyword unevaluatedItems is not supported")
+    }
+  }
+
   static func environment(
     _ reports: Reports,
     clock: any HostClock = SystemClock(),
@@ -162,11 +168,7 @@ struct PluginBench: Sendable {
       copies: copies,
       hostVersion: "1.0.0",
       report: { reports.add($0) },
-      checkSchema: { schema in
-        if schema["unevaluatedItems"] != nil {
-          throw PerdureError(.invalidInput, "the keyword unevaluatedItems is not supported")
-        }
-      },
+      checkSchema: checkSchema,
       random: { count in (0..<count).map { UInt8(truncatingIfNeeded: $0) } }
     )
     // One process runs all tests.

@@ -67,12 +67,22 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     BadInput("an unknown verb", 2, "did you mean 'resume'?") { _ in ["resmue"] },
     BadInput("a verb that is to come", 2, "there is no verb 'serve'") { _ in ["serve"] },
     BadInput("half a verb", 2, "there is no verb 'plugin check'") { _ in ["plugin", "check", "x"] },
+    BadInput("a group of verbs", 2, "write 'perdure plugin inspect'") { _ in ["plugin"] },
+    BadInput("an option where a value belongs", 2, "--max-retries needs a value; write") { _ in
+      ["run", "--max-retries", "--faux", "x.json", "hi"]
+    },
+    run("a key variable with a space", 2, "--api-key-env cannot be 'a b'") { _ in
+      ["--api-key-env", "a b"]
+    },
     run("an unknown option", 2, "did you mean --plugin?") { _ in ["--plugn", "x"] },
     run("an option without its value", 2, "--cwd needs a value") { _ in ["--cwd"] },
     run("a value that is no choice", 2, "did you mean 'in-process'?") { _ in
       ["--isolation", "inprocess"]
     },
     run("an option twice", 2, "--store is given twice") { ["--store", $0.file("t")] },
+    run("a conversation that is no number", 2, "give the number of a conversation, or 'new'") { _ in
+      ["--conversation", "second"]
+    },
     run("two prompts", 2, "put the whole prompt in quotes") { _ in ["there"] },
     BadInput("an empty prompt", 2, "the prompt is empty") { folder in
       let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
@@ -106,6 +116,9 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     BadInput("a log without a store", 3, "there is no store at") {
       ["log", "--store", $0.file("none.sqlite")]
     },
+    BadInput("a log without the user's own store", 3, "run something first, or give --store") { _ in
+      ["log"]
+    },
     BadInput("a missing script", 3, "No such file or directory") {
       ["run", "--store", $0.file("s"), "--faux", $0.file("none.json"), "Hi"]
     },
@@ -138,6 +151,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     plugin("a plugin with two tools of one name", 8, "two tools named a"),
     plugin("a plugin that demands a runner", 9, "process of its own"),
     plugin("a schema with an unknown keyword", 10, "'patternProperties'"),
+    plugin("a schema with a word that is no type", 11, "has a tool a whose parameters"),
     run("a plugin in a runner", 5, "process of its own") { _ in
       ["--plugin", Fixtures.wordcount, "--isolation", "runner"]
     },
@@ -145,11 +159,16 @@ struct BadInput: Sendable, CustomTestStringConvertible {
 
   static let models: [BadInput] = [
     model("401", 4, "valid key", #"{"error": {"status": 401, "message": "who are you"}}"#),
-    model("429", 75, "gave no answer", #"{"error": {"status": 429, "message": "slow down"}}"#),
+    model(
+      "429",
+      75,
+      "gave no answer and the prompt is over",
+      #"{"error": {"status": 429, "message": "slow down"}}"#
+    ),
     model(
       "429 with a long wait",
       75,
-      "run it again in 600 s",
+      "the prompt is over (HTTP 429: slow down); give it again in 600 s",
       #"{"error": {"status": 429, "message": "slow down", "retryAfterMs": 600000}}"#
     ),
     model(
@@ -193,6 +212,20 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     check(row)
   }
 
+  @Test(arguments: 1...11)
+  func `what run refuses is refused by inspection too`(_ number: Int) {
+    let folder = Folder()
+    let plugin = Fixtures.compile(
+      "Tests/Fixtures/Acceptance/refused.c",
+      as: "p.so",
+      in: folder,
+      ["-DCASE=\(number)"]
+    )
+    let result = Program.run(["plugin", "inspect", plugin], in: folder)
+    #expect(result.status == 5)
+    #expect(result.output == "")
+  }
+
   private func check(_ row: BadInput) {
     let folder = Folder()
     let result = Program.run(row.arguments(folder), in: folder)
@@ -215,6 +248,14 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     #expect((try? JSON(parsing: result.error))?["code"] == result.events.last?["error"]?["code"])
   }
 
+  @Test func `programs can tell a provider that failed from a busy conversation`() {
+    let folder = Folder()
+    let row = BadInput.models.first { $0.name == "500" }
+    let result = Program.run((row?.arguments(folder) ?? []) + ["--json"], in: folder)
+    #expect(result.status == 75)
+    #expect(result.events.last?["error"]?["code"] == "provider_unavailable")
+  }
+
   @Test(arguments: [
     ["--help"], ["help"], ["run", "--help"], ["plugin", "inspect", "-h"], ["help", "log"],
     ["version"], ["--version"], ["plugin", "--help"],
@@ -224,6 +265,18 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     #expect(result.status == 0)
     #expect(!result.output.isEmpty)
     #expect(result.error == "")
+  }
+
+  @Test func `the help of resume has none of the defaults of run`() {
+    let help = Program.run(["resume", "--help"], in: Folder()).output
+    for word in [":memory:", "default: auto", "default: full", "default: 3", "OPENAI_API_KEY"] {
+      #expect(!help.contains(word))
+    }
+  }
+
+  @Test(arguments: ["run", "resume", "log"])
+  func `the help names the folder of the user's own store`(_ verb: String) {
+    #expect(Program.run([verb, "--help"], in: Folder()).output.contains("~/.local/share"))
   }
 
   @Test func `with standard output closed no file of the store gets the answer`() {

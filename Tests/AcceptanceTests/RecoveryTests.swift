@@ -77,6 +77,11 @@ import Testing
     )
     #expect(result.status == 75)
     #expect(result.error.contains("unfinished work; run `perdure resume --store \(store)`"))
+    let again = Program.run(
+      ["run", "--json", "--store", store, "--faux", folder.file("gate.json"), "Me too."],
+      in: folder
+    )
+    #expect(again.events.last?["error"]?["code"] == "conversation_busy")
     let log = Program.run(["log", "--store", store, "--json"], in: folder)
     #expect(log.events.filter { $0["kind"] == "pi.user" }.count == 1)
     #expect(log.events.last?["unfinished"] == true)
@@ -122,6 +127,19 @@ import Testing
     #expect(log.output.contains("Go."))
     run.signal(SIGKILL)
     _ = run.wait()
+  }
+
+  @Test func `the log names the process that works on unfinished work, while it does`() {
+    let run = startAtGate()
+    let log = Program.run(["log", "--store", store], in: folder)
+    #expect(log.output.contains("[unfinished work; process \(run.pid) works on it]"))
+    #expect(!log.output.contains("perdure resume"))
+    let json = Program.run(["log", "--store", store, "--json"], in: folder)
+    #expect(json.events.last?["owner"]?.int == Int64(run.pid))
+    run.signal(SIGKILL)
+    _ = run.wait()
+    let after = Program.run(["log", "--store", store], in: folder)
+    #expect(after.output.contains("`perdure resume --store \(store)` continues it"))
   }
 
   @Test(arguments: [SIGINT, SIGTERM])

@@ -60,6 +60,18 @@ import Testing
     #expect(log.output.contains("What is up?\n"))
   }
 
+  @Test(arguments: [("UTC", "+00:00"), ("<ZZZ>-5:45", "+05:45"), ("<ZZZ>3:30", "-03:30")])
+  func `the times of the log name their zone`(_ zone: String, _ offset: String) {
+    _ = run(["Hi"])
+    let log = Program.run(
+      ["log", "--store", folder.file("s.sqlite")],
+      in: folder,
+      environment: ["TZ": zone]
+    )
+    #expect(log.output.contains(/user  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ([-+]\d\d:\d\d)\n/))
+    #expect(log.output.contains(" \(offset)\n"))
+  }
+
   @Test func `standard input is not read beside a prompt`() {
     _ = run(["Hi"], input: "something else")
     let log = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder)
@@ -119,6 +131,29 @@ import Testing
     let text = String(decoding: stored, as: UTF8.self)
     #expect(text.contains(#""apiKeyEnv":"MY_KEY""#))
     #expect(!text.contains("sk-secret"))
+  }
+
+  @Test func `a new conversation is one more, and knows nothing of the first`() {
+    _ = run(["One"])
+    let second = run(["Two"], ["--conversation", "new", "--json"])
+    #expect(second.status == 0)
+    let id = second.events.first?["conversation"]?.int ?? 0
+    #expect(id > 1)
+    #expect(second.events.last?["conversation"]?.int == id)
+    let log = Program.run(["log", "--store", folder.file("s.sqlite"), "\(id)"], in: folder)
+    #expect(log.output.contains("Two"))
+    #expect(!log.output.contains("One"))
+  }
+
+  @Test func `a new conversation can be continued by its number`() {
+    let first = run(["One"], ["--conversation", "new", "--json"])
+    let id = first.events.first?["conversation"]?.int ?? 0
+    #expect(run(["Two"], ["--conversation", "\(id)"]).output == "Hello.\n")
+    let log = Program.run(
+      ["log", "--store", folder.file("s.sqlite"), "--json", "\(id)"],
+      in: folder
+    )
+    #expect(log.events.filter { $0["kind"] == "pi.user" }.count == 2)
   }
 
   @Test func `an unknown conversation is named`() {

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import PerdureTestKit
 import PerdureValue
 import TestPrograms
 import Testing
@@ -77,7 +78,7 @@ private struct KilledRun {
   @Test func `a killed run resumes to the same transcript and repeats no unsafe effect`() throws {
     let seed = UInt64.random(in: 1...1_000_000)
     print("KillTests: seed \(seed)")
-    var random = SeededRandom(seed)
+    var random = SeededGenerator(seed: seed)
     let folder = try TestPaths.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let plugin = try TestPaths.plugin("Tests/Fixtures/Plugins/notes.c", in: folder)
@@ -158,20 +159,5 @@ private struct KilledRun {
       }
       #expect(messages.count == whole.count, "\(what): \(JSON.array(messages).compactText)")
     }
-  }
-}
-
-/// A generator that a seed repeats (SplitMix64, http://xoshiro.di.unimi.it/splitmix64.c).
-struct SeededRandom: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(_ seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-    return value ^ (value >> 31)
   }
 }

@@ -10,9 +10,9 @@ struct StoreDump {
 
   func json() async throws -> JSONObject {
     let counters = try await storage.counters()
-    let conversations = try await all { try await storage.scanConversations(.init(), $0) }
-    let tasks = try await all { try await storage.scanTasks(.init(), $0) }
-    let submissions = try await all { try await storage.scanSubmissions(.init(), $0) }
+    let conversations = try await Page.all { try await storage.scanConversations(.init(), $0) }
+    let tasks = try await Page.all { try await storage.scanTasks(.init(), $0) }
+    let submissions = try await Page.all { try await storage.scanSubmissions(.init(), $0) }
     var transcripts = JSONObject()
     var scopes: [DocumentScope] = [.session]
     for conversation in conversations {
@@ -36,7 +36,7 @@ struct StoreDump {
 
   /// What a conversation sees: its entries with their commits, its head marker and its context.
   private func transcript(_ id: ConversationID) async throws -> JSON {
-    let entries = try await all(.ascending) {
+    let entries = try await Page.all(order: .ascending) {
       try await storage.scanEntries(EntryQuery(conversationId: id), $0)
     }
     let rows = try await entries.mapAsync { entry -> JSON in
@@ -60,7 +60,7 @@ struct StoreDump {
   }
 
   private func documents(_ scope: DocumentScope, _ counters: StoreCounters) async throws -> [JSON] {
-    let records = try await all { try await storage.scanDocuments(.init(scope: scope), $0) }
+    let records = try await Page.all { try await storage.scanDocuments(.init(scope: scope), $0) }
     return try await records.mapAsync { record in
       let stored = try await storage.document(record.id, at: nil)
       var row: JSONObject = ["record": record.json]
@@ -75,20 +75,6 @@ struct StoreDump {
       }
       return .object(row)
     }
-  }
-
-  private func all<Record: Sendable>(
-    _ order: ScanOrder? = nil,
-    _ read: (PageRequest) async throws -> Page<Record>
-  ) async throws -> [Record] {
-    var records: [Record] = []
-    var cursor: Cursor?
-    repeat {
-      let page = try await read(PageRequest(limit: 100, cursor: cursor, order: order))
-      records += page.items
-      cursor = page.next
-    } while cursor != nil
-    return records
   }
 }
 

@@ -1,5 +1,6 @@
 import PerdureEngine
 import PerdureModel
+import PerdureTestKit
 import PerdureValue
 import Testing
 

@@ -1,4 +1,5 @@
 import PerdureEngine
+import PerdureTestKit
 import PerdureValue
 import Testing
 

@@ -6,32 +6,6 @@ import PerdureValue
 import Synchronization
 import Testing
 
-/// Keeps a copy of the store as it is after every commit.
-final class CopyingStorage: ForwardingStorage {
-  private let memory: MemoryStorage
-  private let copies = Mutex<[MemoryStorage]>([])
-
-  init(_ memory: MemoryStorage) { self.memory = memory }
-
-  var base: any Storage { memory }
-  var all: [MemoryStorage] { copies.withLock { $0 } }
-
-  // A crash may keep any prefix of a group, so each of its commits is one.
-  func apply(
-    _ group: [Batch],
-    expecting expected: StoreCounters,
-    nextId: Int64
-  ) async throws {
-    var counters = expected
-    for batch in group {
-      try await memory.apply([batch], expecting: counters, nextId: nextId)
-      counters = try await memory.counters()
-      copies.withLock { $0.append(MemoryStorage(continuing: memory)) }
-    }
-    if group.isEmpty { try await memory.apply([], expecting: expected, nextId: nextId) }
-  }
-}
-
 @Suite(.timeLimit(.minutes(2))) struct RecoveryTests {
   /// A run and what it needs, so that it can be played again from any of its commits.
   struct Play: Sendable, CustomTestStringConvertible {

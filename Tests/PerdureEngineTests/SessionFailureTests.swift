@@ -314,24 +314,3 @@ extension TestBench {
     return bench
   }
 }
-
-/// Works until something happens, and never again.
-final class BreakableStorage: ForwardingStorage {
-  let base: any Storage
-  private let isBroken: Event
-
-  init(_ base: any Storage, _ isBroken: Event) {
-    self.base = base
-    self.isBroken = isBroken
-  }
-
-  func around<Result>(
-    writes: Bool,
-    _ call: () async throws -> Result
-  ) async throws -> Result {
-    if writes, isBroken.hasHappened {
-      throw PerdureError(.storeUnwritable, "the disk is gone")
-    }
-    return try await call()
-  }
-}

@@ -413,23 +413,3 @@ extension StorageWrite {
     }
   }
 }
-
-/// Remembers the batches that were applied.
-final class RecordingStorage: ForwardingStorage {
-  let base: any Storage
-  private let recorded = Mutex<[[Batch]]>([])
-
-  init(_ base: any Storage) { self.base = base }
-
-  var groups: [[Batch]] { recorded.withLock { $0 } }
-  var batches: [Batch] { groups.flatMap { $0 } }
-
-  func apply(
-    _ group: [Batch],
-    expecting expected: StoreCounters,
-    nextId: Int64
-  ) async throws {
-    recorded.withLock { $0.append(group) }
-    try await base.apply(group, expecting: expected, nextId: nextId)
-  }
-}

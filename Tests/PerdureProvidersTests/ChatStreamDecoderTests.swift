@@ -47,6 +47,16 @@ import Testing
       [#"{"delta":{"content":"a"}}"#, #"{"delta":{"content":"b"}}"#, stop],
       ["text:ab"]
     ),
+    Row(
+      "a character cut in two",
+      [#"{"delta":{"content":"a\ud83d"}}"#, #"{"delta":{"content":"\ude00b"}}"#, stop],
+      ["text:a😀b"]
+    ),
+    Row(
+      "half a character",
+      [#"{"delta":{"content":"a\ud83d"}}"#, stop],
+      ["text:a\u{FFFD}"]
+    ),
     Row("DONE without a finish reason", [#"{"delta":{"content":"a"}}"#, "![DONE]"], ["text:a"]),
     Row("no DONE", [#"{"delta":{"content":"a"},"finish_reason":"stop"}"#], ["text:a"]),
     Row("finish reason end", [#"{"delta":{"content":"a"},"finish_reason":"end"}"#], ["text:a"]),

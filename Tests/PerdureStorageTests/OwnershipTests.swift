@@ -16,6 +16,16 @@ struct OwnershipTests {
     try await openStore(folder).close()
   }
 
+  @Test func `whoever only looks is told who owns the store now`() async throws {
+    let folder = TemporaryFolder()
+    let path = folder.file("store.sqlite")
+    #expect(StoreLock.owner(ofStore: path) == nil)
+    let storage = try await openStore(folder)
+    #expect(StoreLock.owner(ofStore: path)?.pid == Int64(getpid()))
+    await storage.close()
+    #expect(StoreLock.owner(ofStore: path) == nil)
+  }
+
   @Test func `two names of one store share a lock`() async throws {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)
@@ -23,6 +33,27 @@ struct OwnershipTests {
     #expect(unsafe symlink(folder.file("store.sqlite"), other) == 0)
     #expect(await code { _ = try await SQLiteStorage.open(path: other) } == .storeInUse)
     await storage.close()
+  }
+
+  @Test func `a store with a second hard link is refused`() async throws {
+    let folder = TemporaryFolder()
+    try await openStore(folder).close()
+    let other = folder.file("other.sqlite")
+    #expect(unsafe link(folder.file("store.sqlite"), other) == 0)
+    for path in [folder.file("store.sqlite"), other] {
+      let open = { _ = try await SQLiteStorage.open(path: path) }
+      #expect(await code(of: open) == .storeUnwritable)
+      #expect(await sentence(of: open).contains("has a second name"))
+    }
+    #expect(unsafe unlink(other) == 0)
+    try await openStore(folder).close()
+  }
+
+  @Test func `a store may have any name when it is read`() async throws {
+    let folder = TemporaryFolder()
+    let path = folder.file("ä ö?#%41.sqlite")
+    try await SQLiteStorage.open(path: path).close()
+    try await SQLiteStorage.open(path: path, readOnly: true).close()
   }
 
   @Test func `the death of another process frees its store`() async throws {

@@ -1,3 +1,4 @@
+import PerdureTestKit
 import PerdureValue
 import Testing
 

@@ -1,3 +1,4 @@
+import PerdureTestKit
 import PerdureValue
 import Testing
 
@@ -125,5 +126,12 @@ import Testing
         #expect(try JSON(parsing: value.encoded) == value, "\(value.compactText)")
       }
     }
+  }
+
+  @Test func `values print as JSON`() {
+    let value: JSON = ["text": "a\"b", "list": [1, .double(2.5), true]]
+    #expect("\(value)" == #"{"text":"a\"b","list":[1,2.5,true]}"#)
+    #expect("\(value.object ?? [:])" == "\(value)")
+    #expect("\(JSON.null) \(JSON.string("x"))" == #"null "x""#)
   }
 }

@@ -1,3 +1,4 @@
+import PerdureTestKit
 import PerdureValue
 
 /// Values with everything that a store may hold.

@@ -265,7 +265,8 @@ typedef struct pdr_plugin {
 
   /* Begins a call. 0: accepted, exactly one pdr_calls_1.complete follows or has been made.
    * Negative: refused, no completion; PDR_E_BUSY: the host tries again until the deadline.
-   * [call] [must-not-block], up to 50 ms; [may-block] if the manifest says blocking: true */
+   * [call] [must-not-block], up to 50 ms; [may-block] if the manifest says blocking: true. The host
+   * reports a tool that takes much longer, once. */
   int32_t (*start)(void *state, const pdr_call *call);
 
   /* Asks the plugin to stop threads and timers and to end its calls until deadline_ns

@@ -364,6 +364,7 @@ static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *
   pdr_easy_call easy;
   easy.calls = calls;
   easy.call = call;
+  easy.arguments = pdr_easy_str(NULL);
   easy.answered = 0;
   input.ptr = call->input->ptr;
   input.len = call->input->len;
@@ -377,7 +378,9 @@ static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *
     if (!easy.answered) pdr_easy_fail(&easy, "the tool returned without an answer");
     return PDR_OK;
   }
-  return PDR_E_UNSUPPORTED;
+  if (call->target.len < 5 || memcmp(call->target.ptr, "tool:", 5) != 0) return PDR_E_UNSUPPORTED;
+  pdr_easy_fail(&easy, "the manifest names a tool that PDR_EASY_PLUGIN lacks");
+  return PDR_OK;
 }
 
 static inline int32_t pdr_easy_enter_(const pdr_host *host, const pdr_calls_1 **calls,

@@ -18,4 +18,8 @@ void perdure_breadcrumb_leave(void);
  * handler that runs on the thread that crashed. */
 int perdure_breadcrumb_current(perdure_breadcrumb *out);
 
+/* Says on standard error which plugin it was when the process crashes in one; then the crash goes on
+ * as it would have. */
+void perdure_breadcrumb_report_crashes(void);
+
 #endif

@@ -7,6 +7,10 @@
  * the status 128 + signal. Returns 0 or -errno. */
 int perdure_signals_watch(void (*first)(int signal));
 
+/* Calls `handler` when something else than `perdure_process_end` exits the process, such as a plugin
+ * that calls exit(); if it returns, the status is 1. Returns 0 or -errno. */
+int perdure_process_watch_exit(void (*handler)(void));
+
 /* Ends the process at once: no destructor runs while code of a plugin may still be running. */
 _Noreturn void perdure_process_end(int status);
 

@@ -15,6 +15,9 @@ int perdure_path_kind(const char *path);
 /* Creates an empty file that only its owner may read, unless there is one. */
 int perdure_file_create_private(const char *path);
 
+/* How many names the file has, or 0 if it cannot be looked at. */
+long perdure_file_name_count(const char *path);
+
 /* Opens or creates a lock file; the descriptor is not inherited by other programs. */
 int perdure_lock_open(const char *path);
 
@@ -26,6 +29,13 @@ long perdure_lock_read(int descriptor, char *buffer, long capacity);
 
 /* Replaces the text in a lock file. */
 int perdure_lock_write(int descriptor, const char *text, long length);
+
+/* Opens a lock file for looking at it only. */
+int perdure_lock_look(const char *path);
+
+/* 1 if the process holds the lock of the file, 0 if not or if the system does not tell; the lock is
+ * not touched. */
+int perdure_lock_is_held(int descriptor, long long pid);
 
 /* Releases the lock. */
 void perdure_lock_close(int descriptor);

@@ -10,6 +10,10 @@
  * and gets what was meant for it. */
 void perdure_streams_open(void);
 
+/* Keeps standard output for `perdure_text_queue_output` alone: what others write to descriptor 1 goes
+ * to standard error from here on. Call it once, before code of plugins is loaded; 0 or -errno. */
+int perdure_text_guard_output(void);
+
 /* Appends the lowest `count` bytes of `word`. */
 void perdure_text_put(unsigned long long word, int count);
 
@@ -55,5 +59,8 @@ int perdure_is_terminal(int descriptor);
 /* A time of the machine's zone as year, month, day, hour, minute, second in decimal digits:
  * yyyymmddhhmmss, or 0. */
 long long perdure_local_time(long long milliseconds);
+
+/* How many minutes that zone is ahead of UTC then. */
+int perdure_local_offset(long long milliseconds);
 
 #endif

@@ -27,6 +27,18 @@ package enum HostText {
   /// Makes sure that no file that is opened later is taken for a standard stream.
   package static func openStreams() { perdure_streams_open() }
 
+  /// Keeps standard output for what is queued here: what plugins print goes to standard error.
+  package static func guardOutput() throws(PerdureError) {
+    let code = perdure_text_guard_output()
+    guard code < 0 else { return }
+    throw PerdureError(
+      "out_of_files",
+      "the system gives no further file for standard output",
+      hint: "raise 'ulimit -n'",
+      cause: reason(Int64(code))
+    )
+  }
+
   // MARK: Files
 
   /// Returns the bytes of a file; throws `invalidInput` if it cannot be read.
@@ -113,7 +125,7 @@ package enum HostText {
     return path
   }
 
-  /// Returns a time of the machine's zone, as `2026-01-31 12:59:00`.
+  /// Returns a time of the machine's zone, as `2026-01-31 12:59:00 +01:00`.
   package static func localTime(_ milliseconds: Int64) -> String {
     var digits = String(perdure_local_time(milliseconds))
     guard digits.count == 14 else { return "-" }
@@ -123,7 +135,10 @@ package enum HostText {
         at: digits.index(digits.startIndex, offsetBy: offset)
       )
     }
-    return digits
+    let minutes = Int(perdure_local_offset(milliseconds))
+    let (hours, rest) = abs(minutes).quotientAndRemainder(dividingBy: 60)
+    func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    return "\(digits) \(minutes < 0 ? "-" : "+")\(two(hours)):\(two(rest))"
   }
 
   // MARK: Streams

@@ -79,10 +79,18 @@ struct CommandLineParser {
       return try result.add("", for: option)
     }
     if parts.count == 2 { return try result.add(String(parts[1]), for: option) }
-    guard let value = rest.popFirst() else {
+    guard let value = rest.first, !isOption(value) else {
       throw UsageError.make("--\(name) needs a value", "write --\(name) \(placeholder)")
     }
+    rest.removeFirst()
     try result.add(value, for: option)
+  }
+
+  /// Whether a word is an option of this verb, and so hardly a value that stands for itself.
+  private func isOption(_ word: String) -> Bool {
+    guard word.hasPrefix("--") else { return word == "-h" }
+    let name = word.dropFirst(2).prefix { $0 != "=" }
+    return name == "help" || verb.options.contains { $0.name == name }
   }
 
   private static func askForHelp(_ verb: Verb) -> String {

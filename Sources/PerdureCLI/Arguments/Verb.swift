@@ -6,6 +6,8 @@ struct Option: Sendable {
   var value: String?
   var isRepeatable = false
   var help: String
+  /// What holds if it is not given; said behind the help.
+  var standard: String?
 }
 
 /// One verb as the command line offers it.

@@ -14,6 +14,17 @@ enum EventReport {
     reporter.event("commit", members(of: summary))
   }
 
+  /// Writes what a running tool has put out.
+  static func write(_ news: OutputFollower.News, to reporter: Reporter) {
+    guard reporter.isJSON else { return reporter.output(news.output.task, news.text) }
+    var members: JSONObject = [
+      "task": news.output.task.json, "conversation": news.output.conversation.json,
+      "tool": .string(news.output.tool), "text": .string(news.text),
+    ]
+    if news.skipped > 0 { members["skipped"] = .int(news.skipped) }
+    reporter.event("output", members)
+  }
+
   /// Returns an entry with its time, if that is known.
   static func members(of entry: EntryRecord, at time: Int64?) -> JSONObject {
     var members = entry.json.object ?? [:]

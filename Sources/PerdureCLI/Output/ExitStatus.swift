@@ -35,7 +35,7 @@ enum ExitStatus: Int32, Sendable {
     // Why a submission got no answer.
     "authentication": .authentication,
     "quota": .limit,
-    "retry": .temporary,
+    .providerUnavailable: .temporary,
     "no_model": .configuration,
   ]
 
@@ -52,50 +52,18 @@ enum ExitStatus: Int32, Sendable {
   init(signal: Int32) { self = signal == 2 ? .interrupted : .terminated }
 }
 
-/// Says why a submission got no answer.
-enum Unanswered {
-  /// Makes the error of a submission that was settled without an answer.
-  ///
-  /// `failure` is what the engine noted about it, `reason` what its record says.
-  static func error(reason: String, detail: JSON?, failure: JSON?) -> PerdureError {
-    let kind = failure?["kind"]?.text ?? reason
-    let said = failure?["message"]?.text ?? detail?.text
-    var error = PerdureError(
-      PerdureError.Code(rawValue: kind),
-      sentence(kind),
-      hint: hint(kind),
-      cause: said
-    )
-    var details: JSONObject = ["reason": .string(reason)]
-    if let wait = failure?["retryAfterMs"] { details["retryAfterMs"] = wait }
-    error.details = .object(details)
-    if let wait = failure?["retryAfterMs"]?.int, wait > 0 {
-      error.hint = "run it again in \((wait + 999) / 1_000) s"
+/// What users of the program can do about a prompt that got no answer.
+enum Remedy {
+  /// Returns the error with a remedy that names options.
+  static func added(to error: PerdureError) -> PerdureError {
+    var error = error
+    switch error.code {
+    case "authentication": error.hint = "put one into the variable that --api-key-env names"
+    case .providerUnavailable:
+      let wait = error.details?["retryAfterMs"]?.int ?? 0
+      error.hint = wait > 0 ? "give it again in \((wait + 999) / 1_000) s" : "give it again later"
+    default: break
     }
     return error
-  }
-
-  private static func sentence(_ kind: String) -> String {
-    switch kind {
-    case "authentication": "the provider asks for a valid key"
-    case "quota": "the provider's limit or quota is reached"
-    case "retry": "the provider gave no answer"
-    case "overflow": "the conversation is too long for the model"
-    case "no_model": "there is no model to ask"
-    case "aborted": "the run was aborted"
-    case "faulted": "the run failed inside Perdure"
-    default: "the run got no answer"
-    }
-  }
-
-  private static func hint(_ kind: String) -> String? {
-    switch kind {
-    case "authentication": "put one into the variable that --api-key-env names"
-    case "quota": "raise the limit at the provider, or choose another model"
-    case "retry": "nothing is left to resume, so give the prompt again later"
-    case "overflow": "choose a model with a larger context"
-    case "no_model": "choose one with --model PROVIDER/ID, or play a script with --faux"
-    default: nil
-    }
   }
 }

@@ -12,6 +12,8 @@ final class Reporter: Sendable {
   private struct State {
     var hasHeader = false
     var isEnding = false
+    /// Whose output ends in the middle of a line of the terminal.
+    var openLine: TaskID?
   }
 
   let isJSON: Bool
@@ -45,6 +47,7 @@ final class Reporter: Sendable {
   /// Writes text of a conversation, with a line end behind it.
   func print(_ text: String) {
     let text = cleansOutput ? TerminalText.cleaned(text) : text
+    closeLine()
     HostText.queueOutput(Array((text.hasSuffix("\n") ? text : text + "\n").utf8))
   }
 
@@ -76,12 +79,42 @@ final class Reporter: Sendable {
   /// Says what goes on, to a person who watches.
   func progress(_ text: String) {
     guard showsProgress else { return }
+    closeLine()
     HostText.writeError(Array((TerminalText.line(text) + "\n").utf8))
+  }
+
+  /// How many lines of output are shown at once.
+  private static let outputLines = 10
+  private static let margin = "  │ "
+
+  /// Shows the end of what a running tool has put out, to a person who watches.
+  func output(_ task: TaskID, _ text: String) {
+    guard showsProgress else { return }
+    var lines = TerminalText.cleaned(text).split(separator: "\n", omittingEmptySubsequences: false)
+    let isOpen = lines.last != ""
+    if !isOpen { lines.removeLast() }
+    if lines.count > Self.outputLines { lines = ["…"] + lines.suffix(Self.outputLines) }
+    let start = state.withLock { state in
+      defer { state.openLine = isOpen ? task : nil }
+      guard let open = state.openLine else { return Self.margin }
+      return open == task ? "" : "\n" + Self.margin
+    }
+    let body = lines.joined(separator: "\n" + Self.margin)
+    HostText.writeError(Array((start + body + (isOpen ? "" : "\n")).utf8))
+  }
+
+  private func closeLine() {
+    let isOpen = state.withLock { state in
+      defer { state.openLine = nil }
+      return state.openLine != nil
+    }
+    if isOpen { HostText.writeError([UInt8(ascii: "\n")]) }
   }
 
   /// Says something that deserves attention but changes nothing.
   func warn(_ sentence: String) {
     if isJSON { return event("report", ["kind": "warning", "message": .string(sentence)]) }
+    closeLine()
     HostText.writeError(Array("perdure: \(TerminalText.line(sentence, limit: 1_000))\n".utf8))
   }
 
@@ -98,6 +131,7 @@ final class Reporter: Sendable {
   private func write(_ error: PerdureError) {
     guard isJSON else {
       let sentence = TerminalText.line("\(error)", limit: 4_000)
+      closeLine()
       return HostText.writeError(Array("perdure: \(sentence)\n".utf8))
     }
     HostText.writeError(EventLine.bytes(error.json))

@@ -2,6 +2,13 @@ import Perdure
 import PerdureModel
 import PerdureValue
 
+/// Where a prompt goes.
+enum ChosenConversation: Sendable {
+  case first
+  case new
+  case existing(ConversationID)
+}
+
 /// Decides, before anything is written, whether a prompt may be placed.
 enum Admission {
   /// Throws if the conversation does not exist or has unfinished work, or if the store has some
@@ -10,13 +17,20 @@ enum Admission {
     _ reader: StoreReader,
     _ address: StoreAddress,
     _ record: RunRecord,
-    _ id: ConversationID?
+    _ chosen: ChosenConversation
   ) async throws {
-    if let id, try await reader.reads.conversation(id) == nil { throw missing(id, address) }
+    let target: ConversationID? =
+      switch chosen {
+      case .first: .root
+      case .new: nil
+      case .existing(let id): id
+      }
+    if case .existing(let id) = chosen, try await reader.reads.conversation(id) == nil {
+      throw missing(id, address)
+    }
     let live = try await reader.liveTasks()
     guard !live.isEmpty else { return }
-    let target = id ?? .root
-    if let run = try await reader.document("pi.live", of: target), run["run"] != nil {
+    if let target, let run = try await reader.document("pi.live", of: target), run["run"] != nil {
       throw busy("conversation \(target)", target, address)
     }
     let recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
@@ -44,11 +58,11 @@ enum Admission {
     )
   }
 
-  static func missing(_ id: ConversationID?, _ address: StoreAddress) -> PerdureError {
+  static func missing(_ id: ConversationID, _ address: StoreAddress) -> PerdureError {
     PerdureError(
       .notFound,
-      "the store \(address.text) has no conversation \(id.map { "\($0)" } ?? "")",
-      hint: "leave --conversation out for the first one"
+      "the store \(address.text) has no conversation \(id)",
+      hint: "leave --conversation out for the first one, or give 'new'"
     )
   }
 }

@@ -7,6 +7,7 @@ enum Outcome {
   /// Prints the answers and ends; the first submission without an answer decides the status.
   static func end(
     _ records: [SubmissionRecord],
+    in conversation: ConversationID? = nil,
     obstacles: [String] = [],
     _ host: RunningHost,
     _ address: StoreAddress,
@@ -30,6 +31,7 @@ enum Outcome {
     }
     await host.close()
     var members: JSONObject = ["answers": .array(answers)]
+    if let conversation { members["conversation"] = conversation.json }
     if !obstacles.isEmpty { members["obstacles"] = .array(obstacles.map { .string($0) }) }
     if failure == nil, let first = obstacles.first {
       failure = PerdureError(
@@ -42,9 +44,9 @@ enum Outcome {
   }
 
   private static func hint(_ obstacle: String) -> String {
-    obstacle.hasSuffix("is parked")
-      ? "find out why it is cut off; it stays as it is"
-      : "resume it with the plugins and the version that started it"
+    if obstacle.hasSuffix("is parked") { return "find out why it is cut off; it stays as it is" }
+    if obstacle.hasSuffix("cannot end") { return "the store is damaged; restore it from a copy" }
+    return "resume it with the plugins and the version that started it"
   }
 
   /// Closes cleanly after a signal and ends.

@@ -7,8 +7,8 @@ enum RunOptions {
     Option(
       name: "store",
       value: "PATH",
-      help: "the SQLite file of the conversations, or :memory:\n"
-        + "(default: $XDG_DATA_HOME/perdure/perdure.sqlite)"
+      help: "the SQLite file of the conversations, or :memory:",
+      standard: "perdure/perdure.sqlite in $XDG_DATA_HOME,\nor else in ~/.local/share"
     ),
     Option(
       name: "plugin",
@@ -19,7 +19,8 @@ enum RunOptions {
     Option(
       name: "isolation",
       value: "WHERE",
-      help: "auto, in-process or runner (default: auto)"
+      help: "auto, in-process or runner",
+      standard: "auto"
     ),
     Option(name: "model", value: "PROVIDER/ID", help: "the model to ask"),
     Option(
@@ -35,7 +36,8 @@ enum RunOptions {
     Option(
       name: "api-key-env",
       value: "NAME",
-      help: "the variable that holds the key (default: OPENAI_API_KEY)"
+      help: "the variable that holds the key",
+      standard: Models.defaultKeyVariable
     ),
     Option(
       name: "cwd",
@@ -46,15 +48,31 @@ enum RunOptions {
     Option(
       name: "durability",
       value: "LEVEL",
-      help: "full survives a power failure, normal a killed process\n(default: full)"
+      help: "full survives a power failure, normal a killed process",
+      standard: "full"
     ),
     Option(
       name: "max-retries",
       value: "N",
-      help: "how often a failed request is sent again (default: 3)"
+      help: "how often a failed request is sent again",
+      standard: "3"
     ),
     Option(name: "json", help: "write events as JSON, one a line"),
   ]
+
+  /// The options of verbs that work on a store which is there: one in memory never is.
+  static let forOwnStores = all.map { option in
+    var option = option
+    if option.name == "store" { option.help = "the SQLite file of the conversations" }
+    return option
+  }
+
+  /// The options of `resume`: what is not given is as it was, whatever the defaults are.
+  static let forResume = forOwnStores.map { option in
+    var option = option
+    if option.name != "store" { option.standard = nil }
+    return option
+  }
 
   /// Returns how to run, from the command line and from how the store was run last.
   ///
@@ -62,21 +80,16 @@ enum RunOptions {
   static func resolve(_ arguments: ParsedArguments, recorded: RunRecord?) throws -> RunRecord {
     var record = try base(arguments, recorded)
     if arguments.has("plugin") {
-      record.plugins = try arguments.all("plugin").map(plugin)
-      let ids = record.plugins.map { $0.id }
-      if let twice = ids.first(where: { id in ids.count { $0 == id } > 1 }) {
-        throw PerdureError(
-          .pluginRefused,
-          "two plugins have the id \(twice)",
-          hint: "give --plugin for one of them"
-        )
-      }
+      record.plugins = try plugins(arguments.all("plugin"))
     }
     if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
     if let word = try arguments.choice("durability", Durability.self) { record.durability = word }
     if let name = arguments.value("api-key-env") {
-      guard !name.isEmpty, !name.contains("=") else {
-        throw UsageError.make("--api-key-env cannot be '\(name)'", "give the name of a variable")
+      guard isVariable(name) else {
+        throw UsageError.make(
+          "--api-key-env cannot be '\(name)'",
+          "give the name of a variable: letters, digits and _"
+        )
       }
       record.keyVariable = name
     }
@@ -94,6 +107,17 @@ enum RunOptions {
       record.workingDirectory = full
     }
     return record
+  }
+
+  private static func isVariable(_ name: String) -> Bool {
+    guard let first = name.utf8.first else { return false }
+    func isLetter(_ byte: UInt8) -> Bool {
+      (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) || byte == UInt8(ascii: "_")
+    }
+    return isLetter(first)
+      && name.utf8.allSatisfy {
+        isLetter($0) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+      }
   }
 
   private static func base(
@@ -159,13 +183,38 @@ enum RunOptions {
     )
   }
 
-  private static func plugin(_ path: String) throws -> RunRecord.PluginFile {
-    let inspection = try PluginInspection(path: path)
-    return RunRecord.PluginFile(
-      path: HostText.fullPath(path) ?? HostText.absolutePath(path),
-      id: inspection.id,
-      version: inspection.version,
-      digest: inspection.digest
-    )
+  /// Reads the plugins' files; throws if they cannot stand side by side.
+  private static func plugins(_ paths: [String]) throws -> [RunRecord.PluginFile] {
+    var owners: [String: String] = [:]
+    var files: [RunRecord.PluginFile] = []
+    for path in paths {
+      let plugin = try PluginInspection(path: path)
+      guard !files.contains(where: { $0.id == plugin.id }) else {
+        throw PerdureError(
+          .pluginRefused,
+          "two plugins have the id \(plugin.id)",
+          hint: "give --plugin for one of them"
+        )
+      }
+      for tool in plugin.tools {
+        if let other = owners[tool.name], !tool.overrides {
+          throw PerdureError(
+            .pluginRefused,
+            "the plugins \(other) and \(plugin.id) both have a tool named \(tool.name)",
+            hint: "rename one, or set \"overrides\" in the tool that is to replace the other"
+          )
+        }
+        owners[tool.name] = plugin.id
+      }
+      files.append(
+        RunRecord.PluginFile(
+          path: HostText.fullPath(path) ?? HostText.absolutePath(path),
+          id: plugin.id,
+          version: plugin.version,
+          digest: plugin.digest
+        )
+      )
+    }
+    return files
   }
 }

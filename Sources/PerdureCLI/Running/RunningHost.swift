@@ -18,6 +18,7 @@ final class RunningHost: Sendable {
   private struct State {
     var awaited: SubmissionID?
     var settled: [SubmissionRecord] = []
+    var outputs = OutputFollower()
   }
 
   let harness: Harness
@@ -55,12 +56,17 @@ final class RunningHost: Sendable {
     let onReport: @Sendable (Report) -> Void = { report in
       if report.type == "session_failed" {
         hasFailed.set()
-        end.fire(.failed(PerdureError(.sessionFailed, report.message)))
+        end.fire(.failed(report.error ?? PerdureError(.sessionFailed, report.message)))
       } else if !hasFailed.isSet {
         reporter.report(report)
       }
     }
     do {
+      if !record.plugins.isEmpty {
+        // What plugins print must not end up between answers or events.
+        try HostText.guardOutput()
+        try SignalWatch.watchPlugins(reporter)
+      }
       for file in record.plugins {
         let plugin = try await Plugin.load(
           path: file.path,
@@ -108,6 +114,9 @@ final class RunningHost: Sendable {
   }
 
   private func see(_ summary: CommitSummary) {
+    for news in state.withLock({ $0.outputs.take(summary) }) {
+      EventReport.write(news, to: reporter)
+    }
     EventReport.write(summary, to: reporter)
     let settled = summary.submissions.filter { $0.isSettled }
     guard !settled.isEmpty else { return }
@@ -182,8 +191,7 @@ final class RunningHost: Sendable {
 
   /// Returns the text of an answer.
   func answer(_ id: EntryID) async throws -> String {
-    guard let record = try await harness.reader.reads.entry(id)?.entry else { return "" }
-    return Transcript.text(of: record)
+    try await harness.reader.reads.entry(id)?.entry.text ?? ""
   }
 
   /// Returns why a submission got no answer.
@@ -195,12 +203,12 @@ final class RunningHost: Sendable {
     -> PerdureError
   {
     let noted = try await harness.reader.extra(scope: "failure", id: record.id.value)
-    return Unanswered.error(reason: reason, detail: detail, failure: noted)
+    return Remedy.added(to: Unanswered.error(reason: reason, detail: detail, failure: noted))
   }
 
-  /// Returns the live tasks that cannot go on, as sentences.
+  /// Returns the live tasks that cannot go on, as sentences; for when nothing runs.
   func obstacles() -> [String] {
-    harness.obstacles.map { task, reason in
+    let known = harness.obstacles.map { task, reason in
       let why =
         switch reason {
         case "missing_task": "nothing that is loaded can run it"
@@ -209,7 +217,14 @@ final class RunningHost: Sendable {
         case "restart_limit": "it was cut off too often in a row and is parked"
         default: reason
         }
-      return "task \(task.id) (\(task.kind.string)) of conversation \(task.conversationId): \(why)"
+      return Self.sentence(task, why)
     }
+    if !known.isEmpty { return known }
+    // Tasks that wait for each other, as only a damaged store has them.
+    return harness.liveTasks.map { Self.sentence($0, "what it waits for cannot end") }
+  }
+
+  private static func sentence(_ task: TaskRecord, _ why: String) -> String {
+    "task \(task.id) (\(task.kind.string)) of conversation \(task.conversationId): \(why)"
   }
 }

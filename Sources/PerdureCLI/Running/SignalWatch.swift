@@ -6,6 +6,7 @@ import Synchronization
 /// What the first Ctrl-C does; the second one ends the process in C, whatever happens here.
 enum SignalWatch {
   private static let handler = Mutex<(@Sendable (Int32) -> Void)?>(nil)
+  private static let exitReporter = Mutex<Reporter?>(nil)
 
   /// Takes the signals over.
   static func start() throws {
@@ -22,6 +23,26 @@ enum SignalWatch {
         hint: "raise 'ulimit -u'"
       )
     }
+  }
+
+  /// Ends with an error if a plugin calls `exit`, and says which one crashed if one does.
+  ///
+  /// Without it a run that a plugin cut off would end as if all were well.
+  static func watchPlugins(_ reporter: Reporter) throws {
+    perdure_breadcrumb_report_crashes()
+    exitReporter.withLock { $0 = reporter }
+    let code = perdure_process_watch_exit {
+      guard let reporter = SignalWatch.exitReporter.withLock({ $0 }) else { return }
+      reporter.end(
+        .runFailed,
+        error: PerdureError(
+          "plugin_fault",
+          "a plugin ended the process",
+          hint: "what was committed is kept, and 'perdure resume' goes on"
+        )
+      )
+    }
+    guard code == 0 else { throw PerdureError("out_of_memory", "there is no memory left") }
   }
 
   /// Says what the first signal does from now on.

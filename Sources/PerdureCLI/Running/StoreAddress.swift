@@ -63,6 +63,15 @@ enum StoreAddress: Sendable {
     return try await OpenStore.open(.sqliteFile(at: path, durability: durability))
   }
 
+  /// Makes the error of a store that does not exist.
+  func missing(isNamed: Bool) -> PerdureError {
+    PerdureError(
+      .notFound,
+      "there is no store at \(text)",
+      hint: isNamed ? "check the path given with --store" : "run something first, or give --store"
+    )
+  }
+
   /// Whether there is something to read.
   var exists: Bool {
     guard case .file(let path) = self else { return false }

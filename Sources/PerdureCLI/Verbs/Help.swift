@@ -34,12 +34,18 @@ enum Help {
     let width = left.map { $0.count }.max() ?? 0
     text += "\n"
     for (option, start) in zip(all, left) {
-      let lines = option.help.split(separator: "\n")
+      let lines = sentence(option).split(separator: "\n")
       for (number, line) in lines.enumerated() {
         text += padded(number == 0 ? start : "", width) + "  \(line)\n"
       }
     }
     return verb.notes.isEmpty ? text : text + "\n\(verb.notes)\n"
+  }
+
+  private static func sentence(_ option: Option) -> String {
+    guard let standard = option.standard else { return option.help }
+    let isLong = option.help.count + standard.count > 55
+    return "\(option.help)\(isLong ? "\n" : " ")(default: \(standard))"
   }
 
   private static func padded(_ text: String, _ width: Int) -> String {

@@ -7,7 +7,7 @@ enum LogVerb {
   static let verb = Verb(
     name: "log",
     summary: "show a conversation, for people or as JSON",
-    options: RunOptions.all.filter { ["store", "json"].contains($0.name) },
+    options: RunOptions.forOwnStores.filter { ["store", "json"].contains($0.name) },
     positionals: ["[CONVERSATION]"],
     notes: """
       It reads stores that another process works on, and stores of other versions, and
@@ -30,6 +30,7 @@ enum LogVerb {
         hint: "give the path of a file"
       )
     }
+    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
     let reader = try await StoreReader.open(sqliteAt: path)
     guard let record = try await reader.reads.conversation(id) else {
       let known = try await reader.conversations().map { "\($0.id)" }
@@ -50,11 +51,17 @@ enum LogVerb {
       }
     }
     let live = try await reader.liveTasks().filter { $0.conversationId == id }
+    let owner = StoreReader.owner(ofSQLiteAt: path)
     if !reporter.isJSON, !live.isEmpty {
-      reporter.print("[unfinished work; `\(address.resumeCommand)` continues it]")
+      let how =
+        owner.map { "process \($0) works on it" }
+        ?? "`\(address.resumeCommand)` continues it"
+      reporter.print("[unfinished work; \(how)]")
     }
     await reader.close()
-    reporter.end(.ok, ["unfinished": .bool(!live.isEmpty)])
+    var members: JSONObject = ["unfinished": .bool(!live.isEmpty)]
+    if let owner { members["owner"] = .int(owner) }
+    reporter.end(.ok, members)
   }
 
   private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {

@@ -7,7 +7,7 @@ enum ResumeVerb {
   static let verb = Verb(
     name: "resume",
     summary: "continue the unfinished work of a store, and end when it is done",
-    options: RunOptions.all,
+    options: RunOptions.forResume,
     notes: """
       What is not given is as the last run recorded it. --plugin replaces the recorded
       plugins, all of them. The answers that are completed go to standard output;
@@ -23,14 +23,8 @@ enum ResumeVerb {
   ) async throws -> ExitStatus {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
-    guard case .file(let path) = address else { return try nothing(address, reporter) }
-    guard address.exists else {
-      throw PerdureError(
-        .notFound,
-        "there is no store at \(path)",
-        hint: "check the path given with --store"
-      )
-    }
+    guard case .file = address else { return try nothing(address, reporter) }
+    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
     let durability = try arguments.choice("durability", Durability.self)
     let store = try await address.open(durability: durability ?? .full, isOwn: false)
     let plan: Plan

@@ -11,7 +11,8 @@ enum RunVerb {
       Option(
         name: "conversation",
         value: "ID",
-        help: "the conversation to continue (default: the first one)"
+        help: "the conversation to continue, or 'new' for one more",
+        standard: "the first one"
       )
     ],
     positionals: ["[PROMPT]"],
@@ -46,20 +47,27 @@ enum RunVerb {
     }
     let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
     do {
-      let submission = try await submit(prompt, record, conversation, host, address, reporter)
+      let chosen = try await choose(conversation, host, address, reporter)
+      let submission = try await submit(prompt, record, chosen, host, address, reporter)
       host.await(submission.id)
       // Nothing may be able to go on although the submission is not settled.
       host.awaitQuiet()
-      try await finish(submission.id, host, address, reporter)
+      try await finish(submission.id, chosen.id, host, address, reporter)
     } catch {
       throw await host.close(after: error)
     }
   }
 
-  private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID? {
-    try arguments.number("conversation", in: 1...ConversationID.greatest).flatMap {
-      ConversationID($0)
+  private static func conversation(_ arguments: ParsedArguments) throws -> ChosenConversation {
+    guard let text = arguments.value("conversation") else { return .first }
+    if text == "new" { return .new }
+    guard let value = Int64(text), let id = ConversationID(value) else {
+      throw UsageError.make(
+        "--conversation cannot be '\(text)'",
+        "give the number of a conversation, or 'new'"
+      )
     }
+    return .existing(id)
   }
 
   private static func prompt(_ arguments: ParsedArguments) throws -> String {
@@ -80,20 +88,38 @@ enum RunVerb {
     return prompt
   }
 
+  private static func choose(
+    _ chosen: ChosenConversation,
+    _ host: RunningHost,
+    _ address: StoreAddress,
+    _ reporter: Reporter
+  ) async throws -> Conversation {
+    let harness = host.harness
+    if let refusal = harness.refusal { throw refusal }
+    switch chosen {
+    case .first: return try await harness.root()
+    case .new:
+      let conversation = try await harness.createConversation()
+      reporter.progress("conversation \(conversation.id)")
+      return conversation
+    case .existing(let id):
+      guard let conversation = try await harness.conversation(id) else {
+        throw Admission.missing(id, address)
+      }
+      return conversation
+    }
+  }
+
   /// Records how this run goes, then places the prompt: a crash in between leaves an idle store.
   private static func submit(
     _ prompt: String,
     _ record: RunRecord,
-    _ id: ConversationID?,
+    _ conversation: Conversation,
     _ host: RunningHost,
     _ address: StoreAddress,
     _ reporter: Reporter
   ) async throws -> Submission {
     let harness = host.harness
-    if let refusal = harness.refusal { throw refusal }
-    let conversation =
-      if let id { try await harness.conversation(id) } else { try await harness.root() }
-    guard let conversation else { throw Admission.missing(id, address) }
     if try await harness.reader.extra(scope: RunRecord.scope, id: 0) != record.json {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
@@ -124,6 +150,7 @@ enum RunVerb {
 
   private static func finish(
     _ id: SubmissionID,
+    _ conversation: ConversationID,
     _ host: RunningHost,
     _ address: StoreAddress,
     _ reporter: Reporter
@@ -134,13 +161,17 @@ enum RunVerb {
       end = .settled(record)
     }
     switch end {
-    case .settled(let record): try await Outcome.end([record], host, address, reporter)
+    case .settled(let record):
+      try await Outcome.end([record], in: conversation, host, address, reporter)
     case .quiet:
       let obstacles = host.obstacles()
       await host.close()
       reporter.end(
         .runFailed,
-        ["obstacles": .array(obstacles.map { .string($0) })],
+        [
+          "conversation": conversation.json,
+          "obstacles": .array(obstacles.map { .string($0) }),
+        ],
         error: PerdureError(
           "blocked",
           "the run cannot go on",

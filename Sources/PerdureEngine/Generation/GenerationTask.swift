@@ -60,8 +60,10 @@ enum GenerationTask {
 
   static func failWithoutModel(_ runtime: TaskRuntime, _ model: ModelReference?) async throws {
     let text =
-      model.map { "the provider \($0.provider) does not serve the model \($0.modelId)" }
-      ?? "the conversation has no model"
+      model.map {
+        "the provider \($0.provider) does not serve the model \($0.modelId); "
+          + "choose another one with Conversation.configure or --model"
+      } ?? "the conversation has no model; choose one with Conversation.configure or --model"
     try await runtime.commit { tx, record in
       try await noteFailure("no_model", text, nil, tx, record)
       try await tx.endRun(of: record.id, record.conversationId, reason: "no_model", detail: text)

@@ -379,7 +379,7 @@ package final class Session: Sendable {
   private func failed(_ error: PerdureError) {
     let failure = StagedStore.failed(error)
     state.withLock { $0.failure = failure }
-    report(Report(type: "session_failed", message: error.description))
+    report(Report(type: "session_failed", message: error.description, error: failure))
     end(failure)
   }
 

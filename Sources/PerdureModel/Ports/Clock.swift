@@ -11,7 +11,8 @@ public protocol HostClock: Sendable {
 /// Something that went wrong and was contained; a report never changes what happens.
 public struct Report: Sendable {
   /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
-  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`, `listener_error`.
+  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`, `plugin_slow_start`,
+  /// `listener_error`.
   public var type: String
   /// One sentence.
   public var message: String
@@ -19,17 +20,21 @@ public struct Report: Sendable {
   public var task: TaskID?
   /// The extension it concerns.
   public var extensionName: String?
+  /// The error that it is about, where there is one.
+  public var error: PerdureError?
 
   /// Makes a report.
   public init(
     type: String,
     message: String,
     task: TaskID? = nil,
-    extensionName: String? = nil
+    extensionName: String? = nil,
+    error: PerdureError? = nil
   ) {
     self.type = type
     self.message = message
     self.task = task
     self.extensionName = extensionName
+    self.error = error
   }
 }

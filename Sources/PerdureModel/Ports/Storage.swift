@@ -124,6 +124,24 @@ public struct Page<Item: Sendable>: Sendable {
   }
 }
 
+extension Page {
+  /// Returns the items of all pages of a scan, in order; `read` reads one page.
+  public static func all(
+    order: ScanOrder? = nil,
+    pageSize: Int = 256,
+    _ read: (PageRequest) async throws -> Page<Item>
+  ) async throws -> [Item] {
+    var items: [Item] = []
+    var cursor: Cursor?
+    repeat {
+      let page = try await read(PageRequest(limit: pageSize, cursor: cursor, order: order))
+      items += page.items
+      cursor = page.next
+    } while cursor != nil
+    return items
+  }
+}
+
 /// How much of a scan to read, and from where.
 public struct PageRequest: Sendable {
   /// The greatest number of items.

@@ -26,12 +26,18 @@ extension Identifier {
 
 /// Reads the members of a persisted record and says which one is wrong.
 package struct RecordReader {
+  private static let hint = "the store is damaged; restore it from a copy"
+
   package let type: String
   package let object: JSONObject
 
   package init(_ json: JSON, _ type: String) throws {
     guard let object = json.object else {
-      throw PerdureError(.storeCorrupt, "a \(type) record is not an object")
+      throw PerdureError(
+        .storeCorrupt,
+        "\(type): the record is not an object",
+        hint: Self.hint
+      )
     }
     self.type = type
     self.object = object
@@ -41,7 +47,8 @@ package struct RecordReader {
     let id = object["id"].map { " \($0.compactText)" } ?? ""
     return PerdureError(
       .storeCorrupt,
-      "\(type)\(id): '\(key.string)' is not \(wanted)"
+      "\(type)\(id): '\(key.string)' is not \(wanted)",
+      hint: Self.hint
     )
   }
 

@@ -35,6 +35,7 @@ import Glibc
   private let plugin: pdr_plugin
   private let name: ImmortalName
 
+  static let loadName = Immortals.name("load")
   private static let entryName = Immortals.name("entry")
   private static let activateName = Immortals.name("activate")
   private static let deactivateName = Immortals.name("deactivate")

@@ -42,24 +42,26 @@ final class PluginCore: Sendable {
 
   // MARK: Calls
 
-  /// Starts a call on a thread of the plugin; `left` runs when the plugin's code has returned.
+  /// Starts a call on a thread of the plugin; `left` runs when the plugin's code has returned, and is
+  /// told how long that took.
   func start(
     _ call: PluginCall,
     _ code: PluginCode,
     target: ImmortalName,
     input: [UInt8],
     deadline: UInt64,
-    left: @escaping @Sendable () -> Void
+    left: @escaping @Sendable (_ nanoseconds: Int64) -> Void
   ) {
     guard let id = calls.open(call) else {
       call.started(BorderCode.busy.rawValue)
-      return left()
+      return left(0)
     }
     if let reason = call.bind(id) { calls.cancel(id, reason: reason.rawValue) }
     live.withLock { $0.calls[ObjectIdentifier(call)] = call }
     let accepted = threads.run { [self] in
       // Abandoned while it waited for a thread.
-      guard calls.reason(id) != nil else { return left() }
+      guard calls.reason(id) != nil else { return left(0) }
+      let begin = environment.clock.monotonic()
       let status = code.start(id, target: target, input: input, deadline: deadline)
       if status == 0 {
         call.started(0)
@@ -68,12 +70,12 @@ final class PluginCore: Sendable {
       } else {
         strike("refused \(call.label) after it had completed it")
       }
-      left()
+      left(environment.clock.monotonic() &- begin)
     }
     guard !accepted else { return }
     _ = end(call, id)
     call.started(BorderCode.busy.rawValue)
-    left()
+    left(0)
   }
 
   /// Takes the id from the plugin; `false` if the call was over.

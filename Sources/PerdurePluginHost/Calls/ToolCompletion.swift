@@ -29,7 +29,7 @@ enum ToolCompletion {
     result.diagnostics = try reader.optionalArray("diagnostics", diagnostic) ?? []
     if let usage = try reader.object("usage") { result.usage = Usage(json: .object(usage.members)) }
     if let control = try reader.object("control") { result.control = control.members }
-    try reader.checkMust()
+    try reader.finish()
     return result
   }
 

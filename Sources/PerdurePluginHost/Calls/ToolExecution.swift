@@ -9,6 +9,7 @@ struct ToolExecution: Sendable {
   let target: ImmortalName
   let grace: Int64
   let permits: [CallPermits]
+  let pace: StartPace
   let isClosing: @Sendable () -> Bool
 
   /// Beyond the grace that the engine gives; the engine decides, this only cleans up.
@@ -85,7 +86,10 @@ struct ToolExecution: Sendable {
         target: target,
         input: input,
         deadline: UInt64(max(0, call.deadline)),
-        left: { held.leave() }
+        left: { nanoseconds in
+          held.leave()
+          pace.note(nanoseconds)
+        }
       )
       return await drain(running, into: call.host)
     } onCancel: {

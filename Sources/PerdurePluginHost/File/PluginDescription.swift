@@ -47,7 +47,18 @@ package enum PluginFiles {
   /// Gives what the file at `path` says about itself; runs none of its code.
   ///
   /// Throws `plugin_refused` with one sentence if it is no plugin that this version could load.
-  package static func inspect(path: String) throws -> PluginDescription {
+  package static func inspect(
+    path: String,
+    checkSchema: (JSON) throws -> Void = { _ = try JSONSchema(compiling: $0) }
+  ) throws -> PluginDescription {
+    let description = try describe(path: path)
+    try checkServed(description.manifest, path)
+    try checkSchemas(description.manifest, path, checkSchema)
+    return description
+  }
+
+  /// Gives what the file at `path` says about itself, also if this version cannot serve it.
+  package static func describe(path: String) throws -> PluginDescription {
     try examine(path: path).description
   }
 
@@ -240,7 +251,19 @@ package enum PluginFiles {
     for library in file.needed where !allowedLibraries.contains(where: library.hasPrefix) {
       warnings.append("it needs \(library), which other machines may lack; link it statically")
     }
-    return warnings + notServed(manifest)
+    return warnings + notKnown(manifest) + notServed(manifest)
+  }
+
+  /// The pointers that are told; a manifest of a later version may have many.
+  private static let toldMembers = 20
+
+  private static func notKnown(_ manifest: Manifest) -> [String] {
+    let pointers = manifest.unknownMembers
+    let told = pointers.prefix(toldMembers).map {
+      "the manifest has a member this version does not know: \($0)"
+    }
+    let more = pointers.count - told.count
+    return more > 0 ? told + ["the manifest has \(more) more members of that kind"] : told
   }
 
   private static let allowedLibraries = [

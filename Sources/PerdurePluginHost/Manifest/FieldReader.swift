@@ -2,12 +2,14 @@ import PerdureValue
 
 /// Reads the members of an object that somebody else wrote.
 ///
-/// Members that nobody asks for are ignored, unless `must` names them; a value of the wrong type is
-/// refused, never converted.
+/// Members that nobody asks for are noted and ignored, unless `must` names them; a value of the wrong
+/// type is refused, never converted.
 struct FieldReader {
   let members: JSONObject
   let pointer: String
   private var known: Set<String> = ["must"]
+  /// Pointers to members that nobody asked for, here and below; those of `x-` are left out.
+  private(set) var unknown: [String] = []
 
   init(_ members: JSONObject, at pointer: String = "") {
     self.members = members
@@ -101,13 +103,17 @@ struct FieldReader {
     _ name: String,
     _ read: (inout FieldReader) throws(BorderProblem) -> Element
   ) throws(BorderProblem) -> [Element] {
-    try optionalArray(name) { (value, at) throws(BorderProblem) in
+    var unknown: [String] = []
+    let elements = try optionalArray(name) { (value, at) throws(BorderProblem) in
       guard let object = value.object else { throw .shape("a value that is no object", at: at) }
       var reader = FieldReader(object, at: at)
       let element = try read(&reader)
-      try reader.checkMust()
+      try reader.finish()
+      unknown += reader.unknown
       return element
-    } ?? []
+    }
+    self.unknown += unknown
+    return elements ?? []
   }
 
   /// Gives the elements of an array of strings; absent is empty.
@@ -120,13 +126,29 @@ struct FieldReader {
     } ?? []
   }
 
-  /// Refuses members that `must` names and nobody asked for; call it after all were read.
-  mutating func checkMust() throws(BorderProblem) {
+  /// Gives what `read` makes of an object with its own `must`; `nil` if it is absent.
+  mutating func section<Value>(
+    _ name: String,
+    _ read: (inout FieldReader) throws(BorderProblem) -> Value
+  ) throws(BorderProblem) -> Value? {
+    guard var reader = try object(name) else { return nil }
+    let value = try read(&reader)
+    try reader.finish()
+    unknown += reader.unknown
+    return value
+  }
+
+  /// Refuses members that `must` names and nobody asked for, and notes the others; call it after
+  /// all were read.
+  mutating func finish() throws(BorderProblem) {
     for name in try strings("must") where !known.contains(name) {
       throw .shape(
         "a member in \"must\" that this version does not know (\(name))",
         at: path("must")
       )
+    }
+    for key in members.keys where !known.contains(key.string) && !key.string.hasPrefix("x-") {
+      unknown.append(path(key.string))
     }
   }
 

@@ -66,7 +66,8 @@ extension Manifest {
     wraps = try reader.objects("wraps", ManifestWrap.init)
     tasks = try reader.objects("tasks", ManifestTask.init)
     documents = try reader.objects("documents", ManifestDocument.init)
-    try reader.checkMust()
+    try reader.finish()
+    unknownMembers = reader.unknown
     try checkWhole()
   }
 
@@ -176,17 +177,6 @@ extension FieldReader {
     let text = try required(member, string(member))
     guard isRight(text) else { throw .shape("a value that is not \(what)", at: path(member)) }
     return text
-  }
-
-  /// Reads an object with its own `must`; `nil` if it is absent.
-  mutating func section<Value>(
-    _ name: String,
-    _ read: (inout FieldReader) throws(BorderProblem) -> Value
-  ) throws(BorderProblem) -> Value? {
-    guard var reader = try object(name) else { return nil }
-    let value = try read(&reader)
-    try reader.checkMust()
-    return value
   }
 
   /// Gives integers; absent is empty.

@@ -51,6 +51,8 @@ package struct Manifest: Sendable {
   package var wraps: [ManifestWrap]
   package var tasks: [ManifestTask]
   package var documents: [ManifestDocument]
+  /// Pointers to what was ignored, because this version does not know it.
+  package var unknownMembers: [String]
 }
 
 /// The versions of a snapshot that a plugin writes and reads.

@@ -129,7 +129,7 @@ struct OperationRun: Sendable {
     { (reader: inout FieldReader) throws(OperationProblem) in
       do throws(BorderProblem) {
         let value = try body(&reader)
-        try reader.checkMust()
+        try reader.finish()
         return value
       } catch {
         let pointer: String? = if case .shape(_, let at) = error { at } else { nil }

@@ -20,6 +20,8 @@ package struct ChatStreamDecoder {
   private let realNames: [String: JSONString]
   private var blocks = 0
   private var open: (index: Int, kind: Kind)?
+  /// The first half of a character whose escape the server cut in two.
+  private var half: UInt16?
   private var calls = ChatToolCalls()
   private var sawChunk = false
 
@@ -107,12 +109,12 @@ package struct ChatStreamDecoder {
     sawChunk = true
     let delta = choice["delta"] ?? choice["message"] ?? [:]
     for field in Self.reasoningFields {
-      guard let text = delta[field]?.text, !text.isEmpty else { continue }
+      guard let text = delta[field]?.string, !text.isEmpty else { continue }
       append(text, .thinking(field: field), into: &events)
       break
     }
     decodeContent(delta["content"], into: &events)
-    if let refusal = delta["refusal"]?.text { append(refusal, .text, into: &events) }
+    if let refusal = delta["refusal"]?.string { append(refusal, .text, into: &events) }
     for piece in delta["tool_calls"]?.array ?? [] where piece.object != nil {
       closeOpenBlock(into: &events)
       calls.take(piece, realName: realName, blocks: &blocks, events: &events)
@@ -121,29 +123,45 @@ package struct ChatStreamDecoder {
   }
 
   private mutating func decodeContent(_ content: JSON?, into events: inout [ModelEvent]) {
-    if let text = content?.text { return append(text, .text, into: &events) }
+    if let text = content?.string { return append(text, .text, into: &events) }
     for part in content?.array ?? [] {
-      if let text = part["text"]?.text { append(text, .text, into: &events) }
+      if let text = part["text"]?.string { append(text, .text, into: &events) }
       for thought in part["thinking"]?.array ?? [] {
-        append(thought["text"]?.text ?? "", .thinking(field: ""), into: &events)
+        append(thought["text"]?.string ?? "", .thinking(field: ""), into: &events)
       }
     }
   }
 
-  private mutating func append(_ text: String, _ kind: Kind, into events: inout [ModelEvent]) {
-    guard !text.isEmpty else { return }
+  private mutating func append(_ piece: JSONString, _ kind: Kind, into events: inout [ModelEvent]) {
+    guard !piece.isEmpty else { return }
     if open?.kind != kind {
       closeOpenBlock(into: &events)
       events.append(.blockStart(index: blocks, kind == .text ? .text : .thinking))
       open = (blocks, kind)
       blocks += 1
     }
-    events.append(.delta(index: open?.index ?? 0, text))
+    let text = joined(piece)
+    if !text.isEmpty { events.append(.delta(index: open?.index ?? 0, text)) }
+  }
+
+  /// Returns the text of a piece; a character that two events share is held back until it is whole.
+  private mutating func joined(_ piece: JSONString) -> String {
+    let whole = half.map { JSONString(utf16: [$0]).appending(piece) } ?? piece
+    half = nil
+    if let text = whole.unicode { return text }
+    let units = whole.utf16
+    guard let last = units.last, (0xD800...0xDBFF).contains(last) else { return whole.string }
+    half = last
+    return JSONString(utf16: units.dropLast()).string
   }
 
   private mutating func closeOpenBlock(into events: inout [ModelEvent]) {
     guard let block = open else { return }
     open = nil
+    if half != nil {
+      half = nil
+      events.append(.delta(index: block.index, "\u{FFFD}"))
+    }
     if case .thinking(let field) = block.kind, !field.isEmpty {
       events.append(
         .blockEnd(index: block.index, members: ["thinkingSignature": .string(field)])

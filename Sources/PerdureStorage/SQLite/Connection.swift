@@ -205,8 +205,9 @@ package enum SQLValue: Sendable {
     var result = ""
     for byte in path.utf8 {
       switch byte {
-      case UInt8(ascii: "%"), UInt8(ascii: "?"), UInt8(ascii: "#"):
-        result += "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+      // SQLite takes bytes as they come, but a scalar above ASCII would be more than one of them.
+      case UInt8(ascii: "%"), UInt8(ascii: "?"), UInt8(ascii: "#"), 0x80...:
+        result += "%" + String(byte, radix: 16)
       default: result.unicodeScalars.append(Unicode.Scalar(byte))
       }
     }

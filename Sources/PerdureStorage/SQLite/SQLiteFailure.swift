@@ -94,7 +94,14 @@ package struct SQLiteFailure: Sendable {
 
   private func cannotOpen(_ path: String) -> PerdureError {
     switch systemError {
-    case EACCES, EPERM, EROFS: readOnly(path)
+    case EROFS: readOnly(path)
+    case EACCES, EPERM:
+      PerdureError(
+        .storeUnwritable,
+        "the store \(path) may not be opened",
+        hint: "give yourself the right to read and write the file and its folder",
+        cause: reason
+      )
     default:
       PerdureError(
         .storeUnreadable,

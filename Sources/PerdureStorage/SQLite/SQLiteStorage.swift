@@ -33,6 +33,7 @@ package final class SQLiteStorage: Storage {
         if readOnly { return try openReading(path) }
         let lock = try StoreLock(store: path)
         try StorePath.create(path)
+        try StorePath.checkIsOnlyName(path)
         return try SQLiteStore(
           path: path,
           durability: durability,

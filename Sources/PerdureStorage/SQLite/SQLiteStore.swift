@@ -197,9 +197,10 @@ package final class SQLiteStore {
     let row = try connection.first(
       "SELECT next_id, next_seq FROM durable_metadata WHERE singleton = 1"
     ) { (id: Int64($0.string(0)), sequence: $0.int(1)) }
-    guard let row, let id = row.id, id >= 2, id <= EntryID.greatest + 1, row.sequence >= 1 else {
-      throw corrupt("has no readable counters")
-    }
+    // Sequences share the range of ids: both are numbers of JSON for other programs.
+    guard let row, let id = row.id, id >= 2, id <= EntryID.greatest + 1,
+      (1...EntryID.greatest).contains(row.sequence)
+    else { throw corrupt("has no readable counters") }
     return StoreCounters(nextSequence: row.sequence, nextId: id)
   }
 
@@ -217,7 +218,8 @@ package final class SQLiteStore {
     do {
       return try JSON(parsing: bytes)
     } catch {
-      throw corrupt("holds a \(what) that is not JSON", cause: "\(error)")
+      let article = what.hasPrefix("e") ? "an" : "a"
+      throw corrupt("holds \(article) \(what) that is not JSON", cause: "\(error)")
     }
   }
 }

@@ -47,6 +47,18 @@ package final class StoreLock: Sendable {
 
   deinit { perdure_lock_close(descriptor) }
 
+  /// Returns who holds the lock of the store at `path`, without touching it; `nil` if nobody does.
+  package static func owner(ofStore path: String) -> Owner? {
+    let descriptor = unsafe perdure_lock_look(StorePath.resolved(path) + ".lock")
+    guard descriptor >= 0 else { return nil }
+    defer { perdure_lock_close(descriptor) }
+    // What a process wrote that is gone stays in the file.
+    guard let owner = readOwner(descriptor), perdure_lock_is_held(descriptor, owner.pid) == 1 else {
+      return nil
+    }
+    return owner
+  }
+
   private static func readOwner(_ descriptor: Int32) -> Owner? {
     var buffer = [UInt8](repeating: 0, count: 1_024)
     let count = unsafe buffer.withUnsafeMutableBytes { bytes in

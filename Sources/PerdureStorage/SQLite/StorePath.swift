@@ -53,6 +53,17 @@ enum StorePath {
     unsafe perdure_path_kind(path) == Int32(PERDURE_PATH_FILE.rawValue)
   }
 
+  /// Throws if the file has a second name: each would have a lock and a write-ahead log of its own,
+  /// and the two would destroy each other's commits.
+  static func checkIsOnlyName(_ path: String) throws {
+    guard unsafe perdure_file_name_count(path) > 1 else { return }
+    throw PerdureError(
+      .storeUnwritable,
+      "the store \(path) has a second name, a hard link, which would not share its lock",
+      hint: "remove one of the names, or give the path of a copy"
+    )
+  }
+
   /// Creates an empty file that only its owner may read: transcripts hold secrets.
   static func create(_ path: String) throws {
     let code = unsafe perdure_file_create_private(path)

@@ -26,6 +26,16 @@ extension JSONString {
   public var literal: String { JSON.string(self).compactText }
 }
 
+extension JSON: CustomStringConvertible {
+  /// The compact JSON text; `text` is that of a string without quotes.
+  public var description: String { compactText }
+}
+
+extension JSONObject: CustomStringConvertible {
+  /// The compact JSON text.
+  public var description: String { JSON.object(self).compactText }
+}
+
 struct JSONPrinter {
   var bytes: [UInt8] = []
   var escapesNonASCII = false

@@ -55,12 +55,13 @@ enum Fixtures {
   }
 
   /// A script that calls the gate and says what it answered.
-  static func gateScript(_ journal: Journal, in folder: Folder) -> String {
+  static func gateScript(_ journal: Journal, in folder: Folder, says: String = "") -> String {
     folder.write(
       """
       {"turns": [
         {"steps": [{"toolCall": {"id": "c", "name": "wait", "arguments":
-          {"journal": "\(journal.path)", "gate": "\(folder.file("gate"))"}}}]},
+          {"journal": "\(journal.path)", "gate": "\(folder.file("gate"))",
+           "says": "\(says)"}}}]},
         {"steps": [{"text": "It says: "}, {"toolResult": "c"}]}
       ]}
       """,

@@ -63,8 +63,8 @@ final class Journal: Sendable {
   let path: String
   private let descriptor: Int32
 
-  init(in folder: Folder) {
-    path = folder.file("journal")
+  init(in folder: Folder, named name: String = "journal") {
+    path = folder.file(name)
     unsafe mkfifo(path, 0o600)
     // Open for both, so that nobody who writes ever waits for a reader.
     descriptor = unsafe open(path, O_RDWR | O_CLOEXEC)

@@ -19,7 +19,7 @@ enum Program {
 
   /// A run that has not ended yet.
   struct Running: Sendable {
-    fileprivate let pid: pid_t
+    let pid: pid_t
     fileprivate let folder: Folder
     fileprivate let name: String
 
@@ -71,6 +71,20 @@ enum Program {
     environment: [String: String] = [:]
   ) -> Running {
     start([products + "/perdure"] + arguments, folder, input, environment)
+  }
+
+  /// Starts `perdure` with standard output going to a pipe with a name; with `onTerminal` that is
+  /// a terminal, and so is standard error.
+  static func start(
+    _ arguments: [String],
+    in folder: Folder,
+    output: Journal,
+    onTerminal: Bool = false
+  ) -> Running {
+    let line = ([products + "/perdure"] + arguments).map { "'\($0)'" }.joined(separator: " ")
+    let command =
+      onTerminal ? #"exec script -qefc "$1" /dev/null > "$0""# : #"eval "exec $1" > "$0""#
+    return start(["/bin/sh", "-c", command, output.path, line], folder, "", [:])
   }
 
   /// Runs another program to its end, as compilers are.

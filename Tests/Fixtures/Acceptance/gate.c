@@ -1,5 +1,5 @@
-/* One blocking tool, wait: it writes a line to the file "journal" (a FIFO tells the test at once) and
- * answers when the file "gate" exists. REPLAY is "safe" or "unsafe". */
+/* One blocking tool, wait: it writes a line to the file "journal" (a FIFO tells the test at once), puts
+ * out what "says" holds, and answers when the file "gate" exists. REPLAY is "safe" or "unsafe". */
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,10 +16,11 @@ PDR_MANIFEST(
     " \"execution\": {\"blocking\": true},"
     " \"tools\": [{\"name\": \"wait\", \"description\": \"Waits for a gate.\", \"replay\": \"" REPLAY
     "\", \"parameters\": {\"type\": \"object\", \"properties\":"
-    " {\"journal\": {\"type\": \"string\"}, \"gate\": {\"type\": \"string\"}}}}]}");
+    " {\"journal\": {\"type\": \"string\"}, \"gate\": {\"type\": \"string\"},"
+    " \"says\": {\"type\": \"string\"}}}}]}");
 
 static int32_t wait_for_gate(pdr_easy_call *call) {
-  char path[1024], gate[1024];
+  char path[1024], gate[1024], says[8192];
   struct timespec tick = {0, 5000000};
   FILE *journal;
   if (!pdr_easy_string(call, "journal", path, sizeof path)) return pdr_easy_fail(call, "no journal");
@@ -28,6 +29,7 @@ static int32_t wait_for_gate(pdr_easy_call *call) {
   if (!journal) return pdr_easy_fail(call, "the journal cannot be opened");
   fputs("started\n", journal);
   fclose(journal);
+  if (pdr_easy_string(call, "says", says, sizeof says)) pdr_easy_emit(call, says);
   while (access(gate, F_OK) != 0) {
     if (pdr_easy_cancelled(call)) return pdr_easy_fail(call, "stopped at the gate");
     nanosleep(&tick, NULL);

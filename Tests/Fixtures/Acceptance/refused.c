@@ -14,6 +14,7 @@
 #define CASE_TWO_TOOLS 8
 #define CASE_RUNNER 9
 #define CASE_KEYWORD 10
+#define CASE_TYPE 11
 
 #if CASE == CASE_MAJOR
 #undef PDR_ABI_MAJOR
@@ -37,6 +38,9 @@ PDR_MANIFEST(START "\"execution\": {\"mode\": \"runner\"}, \"tools\": [" TOOL("a
 #elif CASE == CASE_KEYWORD
 PDR_MANIFEST(START "\"tools\": [{\"name\": \"a\", \"description\": \"\", \"parameters\":"
                    " {\"type\": \"object\", \"patternProperties\": {}}}]}");
+#elif CASE == CASE_TYPE
+PDR_MANIFEST(START "\"tools\": [{\"name\": \"a\", \"description\": \"\", \"parameters\":"
+                   " {\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"int\"}}}}]}");
 #elif CASE != CASE_NO_MANIFEST
 PDR_MANIFEST(START "\"tools\": [" TOOL("a") "]}");
 #endif

@@ -28,6 +28,7 @@ PDR_MANIFEST(
     "," TOOL("slow", "\"replay\":\"safe\"," BLOCKING) "," TOOL("slow_unsafe", BLOCKING)
     "," TOOL("threads", "") "," TOOL("stale", "") "," TOOL("codes", "") "," TOOL("single", "\"maxConcurrency\":1,")
     "," TOOL("open_request", "") "," TOOL("watch_gone", "") "," TOOL("raw", "")
+    "," TOOL("linger", "")
     "]}");
 
 static const pdr_calls_1 *calls;
@@ -437,7 +438,7 @@ static int32_t start(void *state, const pdr_call *call) {
   if (is(call, "from_thread")) return run_thread(complete_from_thread, (void *)(uintptr_t)id), PDR_OK;
   if (is(call, "after_cancel"))
     return calls->on_cancel(calls->ctx, id, cancelled_callback, NULL), ready(id);
-  if (is(call, "poll")) {
+  if (is(call, "poll") || is(call, "linger")) {
     char answer[32];
     ready(id);
     while (!calls->cancelled(calls->ctx, id)) pause_ms(1);

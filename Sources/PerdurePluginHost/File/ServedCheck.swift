@@ -1,0 +1,56 @@
+internal import PerdureModel
+import PerdureValue
+
+/// What load and inspection refuse alike, before any code of the plugin runs.
+extension PluginFiles {
+  /// Throws if the manifest asks for what this version cannot do.
+  static func checkServed(_ manifest: Manifest, _ path: String) throws(PerdureError) {
+    for name in manifest.requiredInterfaces where !interfaces.contains(name) {
+      throw refused(
+        path,
+        "requires the interface \(name), which this host lacks",
+        "use a newer host or make the interface optional"
+      )
+    }
+    if manifest.execution.mode == .runner || ["ffi", "go"].contains(manifest.runtime) {
+      throw refused(
+        path,
+        "must run in a process of its own, which this version cannot do",
+        "use a version of Perdure with perdure-runner"
+      )
+    }
+    if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
+      throw refused(
+        path,
+        "guards \(hook.point), which this version cannot enforce",
+        "use a newer host"
+      )
+    }
+    if let wrap = manifest.wraps.first(where: { $0.role == .guard }) {
+      let what = wrap.tool.map { "tool \($0)" } ?? "section \(wrap.section ?? "")"
+      throw refused(
+        path,
+        "guards the \(what) with a wrap, which this version cannot enforce",
+        "use a newer host or make the wrap an observer"
+      )
+    }
+  }
+
+  /// Throws if a tool has parameters that cannot be checked here.
+  static func checkSchemas(
+    _ manifest: Manifest,
+    _ path: String,
+    _ checkSchema: (JSON) throws -> Void
+  ) throws(PerdureError) {
+    for tool in manifest.tools {
+      do { try checkSchema(tool.parameters) } catch {
+        let reason = (error as? PerdureError)?.message ?? "\(error)"
+        throw refused(
+          path,
+          "has a tool \(tool.name) whose parameters cannot be checked here: \(reason)",
+          "change the JSON Schema of the tool's parameters"
+        )
+      }
+    }
+  }
+}
