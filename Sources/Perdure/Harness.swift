@@ -157,11 +157,12 @@ public final class Harness: Sendable {
 
   /// Calls `listener` with each commit once it is on disk, in order; it must return at once.
   ///
-  /// The returned closure ends that and may be called more than once.
+  /// A listener that throws is reported as `listener_error`; the commit stands. The returned closure
+  /// ends the calls and may be called more than once.
   public func subscribe(
-    _ listener: @escaping @Sendable (CommitSummary) -> Void
+    _ listener: @escaping @Sendable (CommitSummary) throws -> Void
   ) -> @Sendable () -> Void {
-    engine.session.publications.subscribe { listener(CommitSummary($0)) }
+    engine.session.subscribe { try listener(CommitSummary($0)) }
   }
 
   /// Keeps a fact about the whole store beside its records.

@@ -28,12 +28,15 @@ package final class Engine: Sendable {
 
   package let session: Session
   package let scheduler: Scheduler
+  /// What those outside may look at.
+  package let views: Views
   let contexts: ContextStore
   private let options: Options
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
     self.session = session
     self.scheduler = scheduler
+    views = Views(session: session, scheduler: scheduler)
     self.contexts = contexts
     self.options = options
   }
@@ -262,6 +265,7 @@ package final class Engine: Sendable {
 
   /// Stops what runs so that the next opening continues it, flushes and releases the store.
   package func close() async throws {
+    try session.seal()
     await scheduler.close()
     try await session.close()
   }

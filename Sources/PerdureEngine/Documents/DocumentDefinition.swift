@@ -51,7 +51,7 @@ package struct DocumentDefinition: Sendable {
   }
 
   /// Where the document of a conversation is found.
-  func address(in conversation: ConversationID) -> DocumentAddress {
+  package func address(in conversation: ConversationID) -> DocumentAddress {
     DocumentAddress(kind: kind, scope: .conversation(conversation))
   }
 

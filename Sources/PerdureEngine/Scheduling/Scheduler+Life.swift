@@ -18,6 +18,14 @@ extension Scheduler {
     }
   }
 
+  /// Why live tasks are blocked, as it stands.
+  var blocked: [TaskID: String] { state.withLock { $0.blocked } }
+
+  /// Tells `follower`, on the line, of every change of what is blocked.
+  func followObstacles(_ follower: @escaping @Sendable (TaskID, String?) -> Void) {
+    state.withLock { $0.obstacleFollower = follower }
+  }
+
   /// How many tasks are remembered for whatever reason; none once all have ended.
   package var heldTaskCount: Int {
     state.withLock { state in

@@ -24,6 +24,8 @@ package final class Scheduler: Sendable {
     var sleepers: [TaskID: Int64] = [:]
     var timer: WakeTimer?
     var blocked: [TaskID: String] = [:]
+    /// Told on the line of every change of `blocked`.
+    var obstacleFollower: (@Sendable (TaskID, String?) -> Void)?
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -87,9 +89,9 @@ package final class Scheduler: Sendable {
 
   /// Brings what is derived from a task up to date with its staged record.
   private func adopt(_ record: TaskRecord) {
+    setBlocked(record.id, nil)
     let signalled = state.withLock { state -> InvocationSignal? in
       state.sleepers[record.id] = nil
-      state.blocked[record.id] = nil
       guard record.isLive else {
         Self.forget(record, &state)
         return nil
@@ -243,8 +245,15 @@ package final class Scheduler: Sendable {
 
   private func drop(_ id: TaskID) { state.withLock { _ = $0.candidates.remove(id) } }
 
-  private func block(_ id: TaskID, _ reason: String) {
-    state.withLock { $0.blocked[id] = reason }
+  /// Notes why a task cannot go on, or that it can, and returns whether that is news.
+  @discardableResult
+  private func setBlocked(_ id: TaskID, _ reason: String?) -> Bool {
+    let (isNew, follower) = state.withLock { state in
+      defer { state.blocked[id] = reason }
+      return (state.blocked[id] != reason, state.obstacleFollower)
+    }
+    if isNew { follower?(id, reason) }
+    return isNew
   }
 
   /// Sets a task running, or says why it cannot run.
@@ -291,11 +300,7 @@ package final class Scheduler: Sendable {
   }
 
   private func park(_ record: TaskRecord) {
-    let isNew = state.withLock { state in
-      defer { state.blocked[record.id] = "restart_limit" }
-      return state.blocked[record.id] != "restart_limit"
-    }
-    guard isNew else { return }
+    guard setBlocked(record.id, "restart_limit") else { return }
     surroundings.report(
       Report(
         type: "task_parked",
@@ -315,7 +320,7 @@ package final class Scheduler: Sendable {
     if record.abortRequested, record.abortReason == nil {
       try await end(record, .orphaned(reason: reason), tx)
     } else {
-      block(record.id, reason)
+      setBlocked(record.id, reason)
     }
     return nil
   }

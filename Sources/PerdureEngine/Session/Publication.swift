@@ -23,6 +23,12 @@ package struct Publication: Sendable {
   /// When it was staged, in milliseconds since 1970.
   package var at: Int64
 
+  package init(sequence: Int64, changes: [Change], at: Int64) {
+    self.sequence = sequence
+    self.changes = changes
+    self.at = at
+  }
+
   /// Whether a task was created or replaced.
   var changesTasks: Bool {
     changes.contains { change in

@@ -16,9 +16,15 @@ package final class Session: Sendable {
     var insideObservers: [InsideObserver] = []
     var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
+    /// Nothing that is asked for from outside is admitted any more.
+    var isSealed = false
     var isClosing = false
     var failure: PerdureError?
-    var closers: [@Sendable (PerdureError?) -> Void] = []
+    var sealers: [@Sendable (PerdureError?) -> Void] = []
+    var closers: [(id: Int, call: @Sendable (PerdureError?) -> Void)] = []
+    var nextCloser = 1
+    /// How it ended: with `nil` when it was closed.
+    var end: PerdureError??
   }
 
   package let line = CommitLine()
@@ -95,9 +101,37 @@ package final class Session: Sendable {
   }
 
   /// Runs `body` at the end of the session: with `nil` when it is closed, with the error when it
-  /// failed.
-  package func onEnd(_ body: @escaping @Sendable (PerdureError?) -> Void) {
-    state.withLock { $0.closers.append(body) }
+  /// failed, at once if it has ended.
+  ///
+  /// The returned closure takes `body` back and may be called more than once.
+  @discardableResult
+  package func onEnd(_ body: @escaping @Sendable (PerdureError?) -> Void) -> @Sendable () -> Void {
+    let (id, end) = state.withLock { state in
+      defer { state.nextCloser += 1 }
+      if state.end == nil { state.closers.append((state.nextCloser, body)) }
+      return (state.nextCloser, state.end)
+    }
+    if let end { body(end) }
+    return { [weak self] in self?.state.withLock { $0.closers.removeAll { $0.id == id } } }
+  }
+
+  /// Calls `listener` with each flushed commit; one that throws is reported and fails nothing.
+  package func subscribe(
+    _ listener: @escaping @Sendable (Publication) throws -> Void
+  ) -> @Sendable () -> Void {
+    publications.subscribe { [report] publication in
+      do {
+        try listener(publication)
+      } catch {
+        report(.listenerFailed(error))
+      }
+    }
+  }
+
+  /// Runs `body` once when the session takes nothing more from outside: because it is being
+  /// closed, with `nil`, or because it failed.
+  func onSeal(_ body: @escaping @Sendable (PerdureError?) -> Void) {
+    state.withLock { $0.sealers.append(body) }
   }
 
   /// All tasks that are not terminal, as staged.
@@ -148,6 +182,7 @@ package final class Session: Sendable {
     task: TaskID? = nil,
     _ body: (Transaction) async throws -> Result
   ) async throws -> Result {
+    try admitFromOutside()
     let (result, publication) = try await stage(conversation: conversation, task: task, body)
     if let publication {
       try await store.flush(through: publication.sequence)
@@ -167,6 +202,23 @@ package final class Session: Sendable {
     let (failure, isClosing) = state.withLock { ($0.failure, $0.isClosing) }
     if let failure { throw failure }
     if isClosing { throw PerdureError(.closed, "the session is closed") }
+  }
+
+  private func admitFromOutside() throws {
+    try admit()
+    if state.withLock({ $0.isSealed }) { throw PerdureError(.closed, "the session is closing") }
+  }
+
+  /// Runs `body` on the line with everything that was staged on disk, and with the number of the
+  /// last commit: what it reads is what the publications up to that number tell together.
+  func observeFlushed<Result>(_ body: (Int64) async throws -> Result) async throws -> Result {
+    try admitFromOutside()
+    return try await line.hold {
+      if let failure = state.withLock({ $0.failure }) { throw failure }
+      let sequence = store.lastStaged
+      try await store.flush(through: sequence)
+      return try await body(sequence)
+    }
   }
 
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
@@ -287,14 +339,33 @@ package final class Session: Sendable {
   }
 
   private func end(_ error: PerdureError?) {
+    seal(error)
     let closers = state.withLock { state in
       defer { state.closers = [] }
       state.isClosing = true
+      if state.end == nil { state.end = .some(error) }
       return state.closers
     }
     publications.close()
     waits.close(error)
-    for closer in closers { closer(error) }
+    for closer in closers { closer.call(error) }
+  }
+
+  private func seal(_ error: PerdureError?) {
+    let sealers = state.withLock { state in
+      defer { state.sealers = [] }
+      state.isSealed = true
+      return state.sealers
+    }
+    for sealer in sealers { sealer(error) }
+  }
+
+  /// Refuses from now on what is asked for from outside; what runs inside may still commit.
+  ///
+  /// Throws `nestedCommit` inside a commit.
+  func seal() throws {
+    try line.requireOutside()
+    seal(nil)
   }
 
   /// Refuses new work at once, lets admitted commits settle, flushes and releases the store.
@@ -302,7 +373,7 @@ package final class Session: Sendable {
   /// All calls share one shutdown, which goes on when a caller is cancelled. Throws
   /// `sessionFailed`, with the store released, if something staged could not be written.
   package func close() async throws {
-    try line.requireOutside()
+    try seal()
     let task = shutdown.withLock { task in
       if let task { return task }
       state.withLock { $0.isClosing = true }

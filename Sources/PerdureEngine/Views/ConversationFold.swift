@@ -1,0 +1,100 @@
+package import PerdureModel
+package import PerdureValue
+
+/// A conversation's view, and what it takes to carry it from commit to commit.
+package struct ConversationFold: Fold {
+  /// Which revision of a document the view holds.
+  private struct Mounted: Equatable {
+    var id: DocumentID
+    var version: Int64
+  }
+
+  /// The documents that a view shows, in the order in which they are created.
+  package static let definitions: [DocumentDefinition] = [.live, .inbox, .usage, .provider, .agent]
+  private static let kinds = Set(definitions.map { $0.kind })
+
+  package private(set) var value: ConversationView
+  private var mounted: [JSONString: Mounted] = [:]
+
+  /// Makes the view of a conversation with these visible entries in ascending order, from the start
+  /// of the active range at the latest, and these documents.
+  package init(
+    _ conversation: ConversationRecord,
+    head: EntryRecord?,
+    entries: [EntryRecord],
+    documents: [StoredDocument]
+  ) {
+    var active: [EntryRecord] = []
+    if let head {
+      let start = head.head ?? head.id
+      active = [head] + entries.filter { $0.head == nil && $0.id >= start }
+    } else {
+      active = entries
+    }
+    value = ConversationView(conversation: conversation, entries: active, documents: [:])
+    for document in documents {
+      let kind = document.record.address.kind
+      value.documents[kind] = document.value
+      mounted[kind] = Mounted(id: document.record.id, version: document.version)
+    }
+  }
+
+  package var json: JSON { value.json }
+
+  package mutating func apply(_ publication: Publication) -> [Operation] {
+    var operations: [Operation] = []
+    for case .document(let record, let version, let new, let changes) in publication.changes {
+      guard isShown(record.address) else { continue }
+      operations += apply(record, version, new, changes)
+    }
+    for case .entry(let entry) in publication.changes
+    where entry.conversationId == value.conversation.id {
+      operations.append(append(entry))
+    }
+    return operations
+  }
+
+  private func isShown(_ address: DocumentAddress) -> Bool {
+    address.scope == .conversation(value.conversation.id) && address.key == nil
+      && Self.kinds.contains(address.kind)
+  }
+
+  private mutating func apply(
+    _ record: DocumentRecord,
+    _ version: Int64?,
+    _ new: JSON?,
+    _ changes: [Operation]
+  ) -> [Operation] {
+    let kind = record.address.kind
+    let path: [PathSegment] = ["docs", .key(kind)]
+    guard let version, let new else {
+      // The end of an earlier incarnation says nothing of the one that took its place.
+      guard mounted[kind]?.id == record.id else { return [] }
+      mounted[kind] = nil
+      value.documents[kind] = nil
+      return [.delete(path)]
+    }
+    let next = Mounted(id: record.id, version: version)
+    let isSame = mounted[kind] == next && !changes.isEmpty
+    mounted[kind] = next
+    value.documents[kind] = new
+    return isSame ? changes.map { $0.under(path) } : [.set(path, new)]
+  }
+
+  private mutating func append(_ entry: EntryRecord) -> Operation {
+    guard let start = entry.head else {
+      value.entries.append(entry)
+      return .splice(
+        ["entries"],
+        at: value.entries.count - 1,
+        remove: 0,
+        insert: [entry.json]
+      )
+    }
+    // What lies before the mounted entries does not come back, even if the marker asks for it.
+    let kept =
+      value.entries.firstIndex { $0.head == nil && $0.id >= start } ?? value.entries.count
+    value.entries.replaceSubrange(..<kept, with: [entry])
+    return .splice(["entries"], at: 0, remove: kept, insert: [entry.json])
+  }
+}

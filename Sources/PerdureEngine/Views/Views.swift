@@ -1,0 +1,200 @@
+package import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// What those outside may look at, each as a fold over what was published.
+///
+/// A view is built when the first reader asks for it, on the line and from what lies on disk;
+/// later commits reach it when they are on disk too, and it goes with its last reader.
+package final class Views: Sendable {
+  private struct State {
+    var readers = 0
+    var unsubscribe: (@Sendable () -> Void)?
+  }
+
+  private let session: Session
+  private let scheduler: Scheduler
+  private let conversations = MountTable<ConversationID, ConversationFold>()
+  private let documents = MountTable<DocumentAddress, DocumentFold>()
+  private let graphs = MountTable<Bool, TaskGraphFold>()
+  private let state = Mutex(State())
+
+  init(session: Session, scheduler: Scheduler) {
+    self.session = session
+    self.scheduler = scheduler
+    session.onSeal { [weak self] error in self?.end(WatchEnd(error)) }
+    scheduler.followObstacles { [weak self] id, reason in
+      self?.graphs.apply(.blocked(id, reason: reason), to: true, at: nil)
+    }
+  }
+
+  /// How many views are kept up to date.
+  package var mountCount: Int { conversations.count + documents.count + graphs.count }
+
+  // MARK: What there is
+
+  /// Follows a conversation with every change; an unknown one throws `notFound`.
+  package func watch(_ id: ConversationID) async throws -> Watch<ConversationFold> {
+    try await found(Watch.make { try await self.attach(id, $0) }, id)
+  }
+
+  /// Follows a conversation by its newest value; an unknown one throws `notFound`.
+  package func latest(_ id: ConversationID) async throws -> Latest<ConversationFold> {
+    try await found(Latest.make { try await self.attach(id, $0) }, id)
+  }
+
+  /// Follows the document that lives at an address with every change; `nil` if there is none.
+  package func watch(
+    _ definition: DocumentDefinition,
+    at address: DocumentAddress
+  ) async throws -> Watch<DocumentFold>? {
+    try await Watch.make { try await self.attach(definition, address, $0) }
+  }
+
+  /// Follows the document that lives at an address by its newest value; `nil` if there is none.
+  package func latest(
+    _ definition: DocumentDefinition,
+    at address: DocumentAddress
+  ) async throws -> Latest<DocumentFold>? {
+    try await Latest.make { try await self.attach(definition, address, $0) }
+  }
+
+  /// Follows the live tasks with every change.
+  package func watchTasks() async throws -> Watch<TaskGraphFold> {
+    try await found(Watch.make { try await self.attachGraph($0) }, nil)
+  }
+
+  /// Follows the live tasks by their newest graph.
+  package func latestTasks() async throws -> Latest<TaskGraphFold> {
+    try await found(Latest.make { try await self.attachGraph($0) }, nil)
+  }
+
+  private func found<Reader>(_ reader: Reader?, _ id: ConversationID?) throws -> Reader {
+    if let reader { return reader }
+    throw PerdureError(.notFound, "conversation \(id.map { "\($0)" } ?? "") does not exist")
+  }
+
+  // MARK: Mounts
+
+  private func attach(
+    _ id: ConversationID,
+    _ join: @escaping Mount<ConversationFold>.Joining
+  ) async throws -> Attachment<ConversationFold>? {
+    try await attach(to: conversations, id, join) { try await self.session.conversationFold(id) }
+  }
+
+  private func attach(
+    _ definition: DocumentDefinition,
+    _ address: DocumentAddress,
+    _ join: @escaping Mount<DocumentFold>.Joining
+  ) async throws -> Attachment<DocumentFold>? {
+    try await attach(to: documents, address, join) {
+      try await self.session.storedDocument(definition, at: address).map { DocumentFold($0) }
+    }
+  }
+
+  private func attachGraph(
+    _ join: @escaping Mount<TaskGraphFold>.Joining
+  ) async throws -> Attachment<TaskGraphFold>? {
+    try await attach(to: graphs, true, join) {
+      try await self.session.taskGraphFold(blocked: self.scheduler.blocked)
+    }
+  }
+
+  private func attach<Key, Value: Fold>(
+    to table: MountTable<Key, Value>,
+    _ key: Key,
+    _ join: Mount<Value>.Joining,
+    _ load: () async throws -> Value?
+  ) async throws -> Attachment<Value>? {
+    let place: (mount: Mount<Value>, reader: Int)? = try await session.observeFlushed { sequence in
+      // Counted before it is there, so that the subscription begins with this commit.
+      enter()
+      do {
+        if let place = table.join(key, join) { return place }
+        if let value = try await load() {
+          let mount = Mount(value, at: sequence)
+          return (mount, try table.insert(key, mount, join).get())
+        }
+        exit()
+        return nil
+      } catch {
+        exit()
+        if let refusal = error as? MountRefusal {
+          throw refusal.end.error ?? PerdureError(.closed, "the session is closing")
+        }
+        throw error
+      }
+    }
+    guard let place else { return nil }
+    let departure = Departure { [weak self] in
+      table.leave(key, place.mount, place.reader)
+      self?.exit()
+    }
+    if Task.isCancelled {
+      departure.run()
+      throw PerdureError(.cancelled, "the observation was cancelled before it began")
+    }
+    return Attachment(mount: place.mount, leave: { departure.run() })
+  }
+
+  private func enter() {
+    state.withLock { state in
+      state.readers += 1
+      guard state.unsubscribe == nil else { return }
+      state.unsubscribe = session.publications.subscribe { [weak self] in self?.observe($0) }
+    }
+  }
+
+  private func exit() {
+    let unsubscribe = state.withLock { state -> (@Sendable () -> Void)? in
+      state.readers -= 1
+      guard state.readers == 0 else { return nil }
+      defer { state.unsubscribe = nil }
+      return state.unsubscribe
+    }
+    unsubscribe?()
+  }
+
+  private func observe(_ publication: Publication) {
+    var touched: Set<ConversationID> = []
+    var addresses: Set<DocumentAddress> = []
+    var touchesTasks = false
+    for change in publication.changes {
+      switch change {
+      case .entry(let record): touched.insert(record.conversationId)
+      case .document(let record, _, _, _):
+        addresses.insert(record.address)
+        if case .conversation(let id) = record.address.scope { touched.insert(id) }
+      case .task, .conversation: touchesTasks = true
+      // Copies belong to a conversation that this very commit creates, so nobody watches it yet.
+      case .submission, .documentCopy: break
+      }
+    }
+    let sequence = publication.sequence
+    for address in addresses { documents.apply(publication, to: address, at: sequence) }
+    for id in touched { conversations.apply(publication, to: id, at: sequence) }
+    if touchesTasks { graphs.apply(.publication(publication), to: true, at: sequence) }
+  }
+
+  private func end(_ end: WatchEnd) {
+    conversations.end(end)
+    documents.end(end)
+    graphs.end(end)
+  }
+}
+
+/// What is done once when a reader leaves.
+private final class Departure: Sendable {
+  private let body: Mutex<(@Sendable () -> Void)?>
+
+  init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }
+
+  func run() {
+    let body = body.withLock { body in
+      defer { body = nil }
+      return body
+    }
+    body?()
+  }
+}
