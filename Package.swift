@@ -135,7 +135,7 @@ let package = Package(
       name: "ABITests",
       dependencies: [
         "CPerdureLinux", "Perdure", "PerdureModel", "PerdurePluginHost", "PerdureTestKit",
-        "PerdureValue",
+        "PerdureValue", "TestPrograms",
       ],
       swiftSettings: base
     ),

@@ -4,6 +4,8 @@ import Glibc
 package struct Program {
   /// How a program ended.
   package struct End: Sendable {
+    /// The id that it had.
+    package var process: Int32
     /// The exit status, or -1 if a signal ended it.
     package var status: Int32
     /// The signal that ended it, or 0.
@@ -15,6 +17,8 @@ package struct Program {
   /// What went wrong before a program ran.
   package struct Failure: Error, CustomStringConvertible {
     package var description: String
+
+    package init(description: String) { self.description = description }
   }
 
   private let process: pid_t
@@ -50,6 +54,7 @@ package struct Program {
     while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
     let signal = status & 0x7F
     return End(
+      process: process,
       status: signal == 0 ? (status >> 8) & 0xFF : -1,
       signal: signal,
       output: Self.read(output)
