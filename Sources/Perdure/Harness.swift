@@ -45,6 +45,10 @@ public struct HarnessSettings: Sendable, Equatable {
   public var runsToolsSequentially: Bool = false
   /// After how many crashes in a row a task is parked.
   public var restartLimit: Int = 5
+  /// How long a document that nobody uses or observes stays in memory; `nil` for ever.
+  public var documentRetention: Duration? = .seconds(600)
+  /// How long what a model is shown of an idle conversation stays in memory; `nil` for ever.
+  public var contextRetention: Duration? = .seconds(600)
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -59,6 +63,8 @@ public struct HarnessSettings: Sendable, Equatable {
     settings.retry.maxAgentDelayMs = maxRetryDelay.milliseconds
     settings.runsToolsSequentially = runsToolsSequentially
     settings.restartLimit = Int64(restartLimit)
+    settings.documentRetentionMs = documentRetention?.milliseconds
+    settings.contextRetentionMs = contextRetention?.milliseconds
     settings.stream = stream
     return settings
   }

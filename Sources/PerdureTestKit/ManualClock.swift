@@ -3,9 +3,16 @@ import Synchronization
 
 /// A clock that stands still until a test turns it.
 public final class ManualClock: HostClock {
+  private struct Sleeper {
+    var id: Int
+    var until: Int64
+    var isInBackground: Bool
+    var continuation: CheckedContinuation<Void, Never>
+  }
+
   private struct State {
     var nanoseconds: Int64
-    var sleepers: [(id: Int, until: Int64, continuation: CheckedContinuation<Void, Never>)] = []
+    var sleepers: [Sleeper] = []
     var cancelled: Set<Int> = []
     var nextId = 1
     var observers: [CheckedContinuation<Void, Never>] = []
@@ -24,6 +31,15 @@ public final class ManualClock: HostClock {
   public func monotonic() -> Int64 { state.withLock { $0.nanoseconds } + 1_000_000_000 }
 
   public func sleep(nanoseconds: Int64) async {
+    await sleep(nanoseconds: nanoseconds, isInBackground: false)
+  }
+
+  public func sleepInBackground(nanoseconds: Int64) async -> Bool {
+    await sleep(nanoseconds: nanoseconds, isInBackground: true)
+    return true
+  }
+
+  private func sleep(nanoseconds: Int64, isInBackground: Bool) async {
     let id = state.withLock { state in
       defer { state.nextId += 1 }
       return state.nextId
@@ -34,7 +50,14 @@ public final class ManualClock: HostClock {
           let isOver = nanoseconds <= 0 || state.cancelled.remove(id) != nil
           if !isOver {
             let (until, overflow) = state.nanoseconds.addingReportingOverflow(nanoseconds)
-            state.sleepers.append((id, overflow ? .max : until, continuation))
+            state.sleepers.append(
+              Sleeper(
+                id: id,
+                until: overflow ? .max : until,
+                isInBackground: isInBackground,
+                continuation: continuation
+              )
+            )
           }
           defer { state.observers = [] }
           return (isOver, state.observers)
@@ -71,15 +94,28 @@ public final class ManualClock: HostClock {
   }
 
   /// Returns when somebody sleeps for at least `duration`; then the clock can be turned.
+  ///
+  /// Whoever sleeps in the background is passed over.
   public func waitForSleeper(of duration: Duration = .zero) async {
     let least = Self.nanoseconds(duration)
-    await waitForSleeper { $0 >= least }
+    await waitForSleeper { !$0.isInBackground && $1 >= least }
   }
 
   /// Returns when somebody sleeps for exactly `duration` from now on.
   public func waitForSleeper(ofExactly duration: Duration) async {
     let exact = Self.nanoseconds(duration)
-    await waitForSleeper { $0 == exact }
+    await waitForSleeper { !$0.isInBackground && $1 == exact }
+  }
+
+  /// Returns when somebody sleeps in the background for at least `duration`.
+  public func waitForBackgroundSleeper(of duration: Duration = .zero) async {
+    let least = Self.nanoseconds(duration)
+    await waitForSleeper { $0.isInBackground && $1 >= least }
+  }
+
+  /// How many sleep in the background.
+  public var backgroundSleeperCount: Int {
+    state.withLock { $0.sleepers.count(where: \.isInBackground) }
   }
 
   private static func nanoseconds(_ duration: Duration) -> Int64 {
@@ -87,9 +123,10 @@ public final class ManualClock: HostClock {
     return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
   }
 
-  private func waitForSleeper(_ fits: (Int64) -> Bool) async {
-    func isThere(_ state: State) -> Bool {
-      state.sleepers.contains { fits($0.until - state.nanoseconds) }
+  private func waitForSleeper(_ fits: (Sleeper, _ rest: Int64) -> Bool) async {
+    func isThere(_ state: borrowing State) -> Bool {
+      let now = state.nanoseconds
+      return state.sleepers.contains { fits($0, $0.until - now) }
     }
     while true {
       await withCheckedContinuation { continuation in

@@ -5,8 +5,9 @@ import Synchronization
 /// The documents that have been looked at lately: each as staged and as flushed.
 ///
 /// Inside the engine the staged revision counts; whoever looks from outside gets the flushed one.
-/// Entries are added and changed on the Session line; a flush moves the flushed revision.
-final class DocumentCache: Sendable {
+/// Entries are added and changed on the Session line; a flush moves the flushed revision. An entry
+/// that nobody observes is dropped some time after its last use, and earlier if there are many.
+final class DocumentCache: Retaining {
   struct Revision: Sendable {
     var record: DocumentRecord
     var version: Int64
@@ -18,7 +19,10 @@ final class DocumentCache: Sendable {
     var flushed: Revision?
     /// Revisions that are not on disk yet, oldest first; `nil` stands for a retired document.
     var staged: [(sequence: Int64, revision: Revision?)] = []
-    var lastUse: UInt64 = 0
+    /// The order of the last uses of all entries.
+    fileprivate var use: UInt64 = 0
+    /// The time of the last use.
+    fileprivate var lastUse: Int64 = 0
 
     var newest: Revision? { staged.last.map { $0.revision } ?? flushed }
   }
@@ -26,29 +30,55 @@ final class DocumentCache: Sendable {
   private struct State {
     var entries: [DocumentAddress: Entry] = [:]
     var uses: UInt64 = 0
+    /// How many observe the document at an address.
+    var pins: [DocumentAddress: Int] = [:]
+
+    mutating func touch(_ entry: inout Entry, at now: Int64) {
+      uses += 1
+      entry.use = uses
+      entry.lastUse = now
+    }
+
+    func mayDrop(_ address: DocumentAddress, _ entry: Entry) -> Bool {
+      entry.staged.isEmpty && pins[address] == nil
+    }
   }
 
   // Keeps the documents of some 400 busy conversations; idle ones are loaded again on demand.
   private static let capacity = 2_048
 
+  private let clock: any HostClock
+  private let retention: @Sendable () -> Retention
   private let state = Mutex(State())
+
+  init(clock: any HostClock, retention: @escaping @Sendable () -> Retention) {
+    self.clock = clock
+    self.retention = retention
+  }
+
+  /// How many addresses are cached.
+  var count: Int { state.withLock { $0.entries.count } }
 
   /// The cached entry, or `nil` if the address was not looked up yet.
   func entry(_ address: DocumentAddress) -> Entry? {
-    state.withLock { state in
+    let now = clock.monotonic()
+    return state.withLock { state in
       guard state.entries[address] != nil else { return nil }
       state.uses += 1
-      state.entries[address]?.lastUse = state.uses
+      state.entries[address]?.use = state.uses
+      state.entries[address]?.lastUse = now
       return state.entries[address]
     }
   }
 
   /// Remembers what storage holds at an address, unless a commit was quicker.
   func load(_ address: DocumentAddress, _ revision: Revision?) {
+    let now = clock.monotonic()
     state.withLock { state in
       guard state.entries[address] == nil else { return }
-      state.uses += 1
-      state.entries[address] = Entry(flushed: revision, lastUse: state.uses)
+      var entry = Entry(flushed: revision)
+      state.touch(&entry, at: now)
+      state.entries[address] = entry
       Self.evict(&state)
     }
   }
@@ -60,11 +90,11 @@ final class DocumentCache: Sendable {
     after base: Revision?,
     at sequence: Int64
   ) {
+    let now = clock.monotonic()
     state.withLock { state in
-      state.uses += 1
       var entry = state.entries[address] ?? Entry(flushed: base)
       entry.staged.append((sequence, revision))
-      entry.lastUse = state.uses
+      state.touch(&entry, at: now)
       state.entries[address] = entry
     }
   }
@@ -91,12 +121,46 @@ final class DocumentCache: Sendable {
     }
   }
 
+  /// Keeps the entry of an address, for somebody who observes it.
+  func pin(_ address: DocumentAddress) { state.withLock { $0.pins[address, default: 0] += 1 } }
+
+  func unpin(_ address: DocumentAddress) {
+    state.withLock { state in
+      let count = (state.pins[address] ?? 1) - 1
+      state.pins[address] = count > 0 ? count : nil
+    }
+  }
+
   private static func evict(_ state: inout State) {
     guard state.entries.count > capacity else { return }
-    let idle = state.entries.filter { $0.value.staged.isEmpty }
+    let idle = state.entries.filter { state.mayDrop($0.key, $0.value) }
     // More than is needed, so that the next eviction is some time away.
     let surplus = state.entries.count - capacity * 3 / 4
-    let oldest = idle.sorted { $0.value.lastUse < $1.value.lastUse }.prefix(surplus)
+    let oldest = idle.sorted { $0.value.use < $1.value.use }.prefix(surplus)
     for (address, _) in oldest { state.entries[address] = nil }
   }
+
+  // MARK: Retention
+
+  var nextExpiry: Int64? {
+    let retention = retention()
+    guard retention.span != nil else { return nil }
+    let oldest = state.withLock { state in
+      state.entries.lazy.filter { state.mayDrop($0.key, $0.value) }.map { $0.value.lastUse }.min()
+    }
+    return oldest.flatMap { retention.end(of: $0) }?.addingSaturated(retention.grain)
+  }
+
+  func expire(at now: Int64) {
+    let retention = retention()
+    guard retention.span != nil else { return }
+    state.withLock { state in
+      for (address, entry) in state.entries where state.mayDrop(address, entry) {
+        if let end = retention.end(of: entry.lastUse), end <= now { state.entries[address] = nil }
+      }
+    }
+  }
+
+  /// Forgets everything.
+  func clear() { state.withLock { $0.entries = [:] } }
 }

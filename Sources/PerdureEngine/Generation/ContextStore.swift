@@ -13,39 +13,89 @@ struct RequestContext: Sendable {
 ///
 /// A context is read from storage once; then every staged commit extends it, so that a turn costs
 /// what it adds and not what there was. Entries are immutable, so reading happens off the line.
-package final class ContextStore: Sendable {
+///
+/// A conversation that is idle keeps its context for some time after its last use.
+package final class ContextStore: Retaining {
   private enum Slot {
     /// Being read; staged entries are collected meanwhile.
     case loading(added: [EntryRecord], waiting: [CheckedContinuation<Void, Never>])
-    case ready(ContextCache, lastUse: UInt64)
+    case ready(ContextCache, Use)
+  }
+
+  private struct Use {
+    /// The order of the last uses of all slots.
+    var order: UInt64
+    var time: Int64
   }
 
   private struct State {
     var slots: [ConversationID: Slot] = [:]
     var uses: UInt64 = 0
+
+    mutating func use(at now: Int64) -> Use {
+      uses += 1
+      return Use(order: uses, time: now)
+    }
   }
 
   private static let capacity = 512
   private static let pageSize = 256
 
   private let store: StagedStore
+  private let clock: any HostClock
+  private let retention: @Sendable () -> Retention
+  private let busy: @Sendable () -> Set<ConversationID>
   private let state = Mutex(State())
 
   /// Makes an empty store of contexts; it has to be told of every staged commit.
-  package init(store: StagedStore) { self.store = store }
+  ///
+  /// `busy` are the conversations with live tasks, whose contexts are kept in any case.
+  init(
+    store: StagedStore,
+    clock: any HostClock,
+    retention: @escaping @Sendable () -> Retention,
+    busy: @escaping @Sendable () -> Set<ConversationID>
+  ) {
+    self.store = store
+    self.clock = clock
+    self.retention = retention
+    self.busy = busy
+  }
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
+    extend(publication)
+    var ended: Set<ConversationID> = []
+    for case .task(let record) in publication.changes where !record.isLive {
+      ended.insert(record.conversationId)
+    }
+    if !ended.isEmpty { restart(ended.subtracting(busy())) }
+  }
+
+  /// The time of a conversation that becomes idle begins.
+  private func restart(_ idle: Set<ConversationID>) {
+    guard !idle.isEmpty else { return }
+    let keepsNothing = retention().span == 0
+    let now = clock.monotonic()
+    state.withLock { state in
+      for id in idle {
+        guard case .ready(let cache, _) = state.slots[id] else { continue }
+        state.slots[id] = keepsNothing ? nil : .ready(cache, state.use(at: now))
+      }
+    }
+  }
+
+  private func extend(_ publication: Publication) {
     for case .entry(let entry) in publication.changes {
       state.withLock { state in
         switch state.slots[entry.conversationId] {
         case .loading(let added, let waiting):
           state.slots[entry.conversationId] = .loading(added: added + [entry], waiting: waiting)
-        case .ready(var cache, let lastUse):
+        case .ready(var cache, let use):
           // The value leaves its place while it grows, so that it is not copied.
           state.slots[entry.conversationId] = nil
           if cache.append([entry]) {
-            state.slots[entry.conversationId] = .ready(cache, lastUse: lastUse)
+            state.slots[entry.conversationId] = .ready(cache, use)
           }
         case nil: break
         }
@@ -109,13 +159,13 @@ package final class ContextStore: Sendable {
     _ conversation: ConversationID,
     _ body: (inout ContextCache) -> Result
   ) -> Result? {
-    state.withLock { state in
+    let now = clock.monotonic()
+    return state.withLock { state in
       guard case .ready(var cache, _) = state.slots[conversation] else { return nil }
       // The value leaves its place while it is used, so that it is not copied.
       state.slots[conversation] = nil
-      state.uses += 1
       let result = body(&cache)
-      state.slots[conversation] = .ready(cache, lastUse: state.uses)
+      state.slots[conversation] = .ready(cache, state.use(at: now))
       return result
     }
   }
@@ -150,14 +200,15 @@ package final class ContextStore: Sendable {
   }
 
   private func finishLoad(_ conversation: ConversationID, _ entries: [EntryRecord]?) {
+    let now = clock.monotonic()
     let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
       guard case .loading(let added, let waiting) = state.slots.removeValue(forKey: conversation)
       else { return [] }
       if var entries {
         let newest = entries.last?.id
         entries += added.filter { entry in newest.map { entry.id > $0 } ?? true }
-        state.uses += 1
-        state.slots[conversation] = .ready(ContextCache(entries: entries), lastUse: state.uses)
+        let use = state.use(at: now)
+        state.slots[conversation] = .ready(ContextCache(entries: entries), use)
         Self.evict(&state)
       }
       return waiting
@@ -168,10 +219,43 @@ package final class ContextStore: Sendable {
   private static func evict(_ state: inout State) {
     guard state.slots.count > capacity else { return }
     let uses = state.slots.compactMap { id, slot -> (ConversationID, UInt64)? in
-      if case .ready(_, let lastUse) = slot { return (id, lastUse) }
+      if case .ready(_, let use) = slot { return (id, use.order) }
       return nil
     }
     for (id, _) in uses.sorted(by: { $0.1 < $1.1 }).prefix(capacity / 4) { state.slots[id] = nil }
+  }
+
+  // MARK: Retention
+
+  /// How many contexts are kept.
+  package var count: Int { state.withLock { $0.slots.count } }
+
+  private func idle(_ state: borrowing State, _ busy: Set<ConversationID>) -> [(
+    id: ConversationID, lastUse: Int64
+  )] {
+    state.slots.compactMap { id, slot in
+      guard case .ready(_, let use) = slot, !busy.contains(id) else { return nil }
+      return (id, use.time)
+    }
+  }
+
+  var nextExpiry: Int64? {
+    let retention = retention()
+    guard retention.span != nil else { return nil }
+    let busy = busy()
+    let oldest = state.withLock { idle($0, busy).map(\.lastUse).min() }
+    return oldest.flatMap { retention.end(of: $0) }?.addingSaturated(retention.grain)
+  }
+
+  func expire(at now: Int64) {
+    let retention = retention()
+    guard retention.span != nil else { return }
+    let busy = busy()
+    state.withLock { state in
+      for (id, lastUse) in idle(state, busy) {
+        if let end = retention.end(of: lastUse), end <= now { state.slots[id] = nil }
+      }
+    }
   }
 
   /// Reads the active range, oldest first.

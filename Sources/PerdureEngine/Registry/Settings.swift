@@ -20,6 +20,10 @@ package struct Settings: Sendable, Equatable {
   package var runsToolsSequentially = false
   /// After how many crashes in a row a task is parked; at least 1.
   package var restartLimit: Int64 = 5
+  /// How long a document that nobody uses stays in memory, in milliseconds; `nil` for ever.
+  package var documentRetentionMs: Int64? = 600_000
+  /// How long the context of an idle conversation stays in memory, in milliseconds; `nil` for ever.
+  package var contextRetentionMs: Int64? = 600_000
   /// Handed to the provider with each request.
   package var stream = JSONObject()
 
@@ -36,7 +40,9 @@ package struct Settings: Sendable, Equatable {
         "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
       ],
       "toolExecution": .string(runsToolsSequentially ? "sequential" : "parallel"),
-      "restartLimit": .int(restartLimit), "stream": .object(stream),
+      "restartLimit": .int(restartLimit),
+      "documentRetentionMs": documentRetentionMs.map { .int($0) } ?? .null,
+      "contextRetentionMs": contextRetentionMs.map { .int($0) } ?? .null, "stream": .object(stream),
     ]
   }
 }

@@ -6,6 +6,17 @@ public protocol HostClock: Sendable {
   func monotonic() -> Int64
   /// Returns at `monotonic() + nanoseconds`, or earlier when the calling task is cancelled.
   func sleep(nanoseconds: Int64) async
+  /// Sleeps for something that may as well not happen, and returns whether it did.
+  ///
+  /// A host that should not be woken for that returns `false` at once.
+  func sleepInBackground(nanoseconds: Int64) async -> Bool
+}
+
+extension HostClock {
+  public func sleepInBackground(nanoseconds: Int64) async -> Bool {
+    await sleep(nanoseconds: nanoseconds)
+    return true
+  }
 }
 
 /// Something that went wrong and was contained; a report never changes what happens.
