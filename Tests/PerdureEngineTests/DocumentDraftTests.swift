@@ -58,23 +58,89 @@ import Testing
     }
     #expect(
       recorded == [
-        .delete(["m", "old"]), .append(["m", "content", 0, "text"], "c"),
+        .delete(["m", "old"]),
         .splice(["m", "content"], at: 1, remove: 0, insert: [["text": "d"]]),
+        .append(["m", "content", 0, "text"], "c"),
         .set(["m", "new"], true),
       ]
     )
   }
 
   @Test func `assigning keeps the order of the new keys`() throws {
-    var draft = DocumentDraft(base: ["m": ["a": 1, "b": 2]])
-    try draft.assign(["m"], ["b": 2, "a": 1])
-    #expect(draft.value.compactText == #"{"m":{"b":2,"a":1}}"#)
-    #expect(draft.operations == [.set(["m"], ["b": 2, "a": 1])])
+    var draft = DocumentDraft(base: ["m": ["a": 1, "b": 2, "c": 3]])
+    try draft.assign(["m"], ["b": 2, "c": 3, "a": 1])
+    #expect(draft.value.compactText == #"{"m":{"b":2,"c":3,"a":1}}"#)
+    #expect(draft.operations == [.delete(["m", "a"]), .set(["m", "a"], 1)])
   }
 
-  @Test func `a shorter array is set`() throws {
-    let recorded = try operations(["a": [1, 2]]) { try $0.assign(["a"], [1]) }
-    #expect(recorded == [.set(["a"], [1])])
+  @Test(arguments: [
+    ("[1,2,3]", "[1,3]", #"[["p",["a"],1,1,[]]]"#),
+    ("[1,2,3,4,5]", "[1,2]", #"[["p",["a"],2,3,[]]]"#),
+    ("[1,2]", "[0,1,2]", #"[["p",["a"],0,0,[0]]]"#),
+    ("[1,2,3,4,5]", "[2,3,9,5,6]", #"[["p",["a"],0,1,[]],["p",["a"],4,0,[6]],["s",["a",2],9]]"#),
+    ("[[1],[2],[3]]", "[[1],[2,0],[3]]", #"[["p",["a",1],1,0,[0]]]"#),
+    (#"["xx","b","c","d"]"#, #"["b","c","d","xx"]"#, #"[["m",["a"],[1,2,3,0]]]"#),
+    ("[[],[]]", "[]", #"[["p",["a"],0,2,[]]]"#),
+    ("[1]", "{}", #"[["s",["a"],{}]]"#),
+  ])
+  func `arrays change by what was removed, moved and inserted`(
+    old: String,
+    new: String,
+    expected: String
+  ) throws {
+    let (old, new) = (try JSON(parsing: old), try JSON(parsing: new))
+    let recorded = try operations(["a": old]) { try $0.assign(["a"], new) }
+    #expect(JSON.array(recorded.map { $0.json }).compactText == expected)
+  }
+
+  @Test func `a moved element of a long array is taken out and inserted`() throws {
+    let numbers: [JSON] = (0..<10_000).map { .int($0) }
+    let moved = [numbers[9_999]] + numbers.dropLast()
+    let recorded = try operations(["a": .array(numbers)]) { try $0.assign(["a"], .array(moved)) }
+    #expect(
+      recorded == [
+        .splice(["a"], at: 9_999, remove: 1, insert: []),
+        .splice(["a"], at: 0, remove: 0, insert: [9_999]),
+      ]
+    )
+  }
+
+  @Test func `long elements that change places are reordered and not repeated`() throws {
+    let pages: [JSON] = (0..<50).map { ["text": .string(String(repeating: "\($0) ", count: 500))] }
+    let recorded = try operations(["a": .array(pages)]) {
+      try $0.assign(["a"], .array(pages.reversed()))
+    }
+    #expect(recorded == [.reorder(["a"], Array((0..<50).reversed()))])
+  }
+
+  @Test func `an array of which everything changed is set`() throws {
+    let old: JSON = .array((0..<500).map { .int($0) })
+    let new: JSON = .array((0..<500).map { .int(-1 - $0) })
+    let recorded = try operations(["a": old]) { try $0.assign(["a"], new) }
+    #expect(recorded == [.set(["a"], new)])
+  }
+
+  @Test func `the operations of an assignment grow with what changed`() throws {
+    var random = SeededGenerator(for: "sizes of assignments")
+    for _ in 0..<40 {
+      var elements: [JSON] = (0..<random.int(100...2_000)).map { index in
+        ["id": .int(index), "text": .string(String(repeating: "x", count: 60))]
+      }
+      let base: JSON = ["list": .array(elements), "other": [1, 2, 3]]
+      let edits = random.int(1...4)
+      for _ in 0..<edits {
+        let place = random.int(0...(elements.count - 1))
+        switch random.int(0...3) {
+        case 0: elements.remove(at: place)
+        case 1: elements.insert(["id": .int(random.int(5_000...9_000))], at: place)
+        case 2: elements.swapAt(place, random.int(0...(elements.count - 1)))
+        default: elements[place] = ["id": .int(place), "text": "short"]
+        }
+      }
+      let recorded = try operations(base) { try $0.assign(["list"], .array(elements)) }
+      let size = recorded.map { $0.json.compactText.utf8.count }.reduce(0, +)
+      #expect(size < edits * 600, "\(recorded)")
+    }
   }
 
   @Test func `an object with a key that no path may name is set whole`() throws {
@@ -164,7 +230,9 @@ import Testing
     case 4: return .string(randomString(using: &random))
     case 5, 6:
       return .array(
-        (0..<random.int(0...3)).map { _ in randomJSON(depth: depth - 1, using: &random) }
+        (0..<random.int(0...(random.chance(20) ? 12 : 3))).map { _ in
+          randomJSON(depth: depth - 1, using: &random)
+        }
       )
     default:
       var members = JSONObject()
@@ -205,6 +273,14 @@ import Testing
     case .string(let text): return .string(text.appending(randomString(using: &random)))
     case .array(var elements):
       if random.chance(50) { elements.append(randomJSON(depth: 1, using: &random)) }
+      if random.chance(30) { elements.shuffle(using: &random) }
+      if random.chance(30), !elements.isEmpty {
+        elements.remove(at: random.int(0...(elements.count - 1)))
+      }
+      if random.chance(30) {
+        let place = random.int(0...elements.count)
+        elements.insert(randomJSON(depth: 2, using: &random), at: place)
+      }
       return .array(elements.map { random.chance(50) ? mutated($0, &random) : $0 })
     case .object(var members):
       for key in members.keys where random.chance(50) {
