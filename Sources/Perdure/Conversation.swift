@@ -29,18 +29,22 @@ public struct Conversation: Sendable {
       self.extensions = extensions
       self.tools = tools
     }
+
+    var json: JSONObject {
+      var object = JSONObject()
+      if let model { object["model"] = model.json }
+      if let thinkingLevel { object["thinkingLevel"] = .string(thinkingLevel) }
+      if let extensions { object["extensions"] = .array(extensions.map { .string($0) }) }
+      if let tools { object["tools"] = .array(tools.map { .string($0) }) }
+      return object
+    }
   }
 
   /// Changes model, extensions or tools from the next request on.
   ///
   /// Until then a conversation has no model, and all extensions with all their tools.
   public func configure(_ change: AgentChange) async throws {
-    var object = JSONObject()
-    if let model = change.model { object["model"] = model.json }
-    if let level = change.thinkingLevel { object["thinkingLevel"] = .string(level) }
-    if let names = change.extensions { object["extensions"] = .array(names.map { .string($0) }) }
-    if let names = change.tools { object["tools"] = .array(names.map { .string($0) }) }
-    try await engine.configure(id, object)
+    try await engine.configure(id, change.json)
   }
 
   /// The choices as they are on disk (`pi.agent`).

@@ -95,35 +95,65 @@ public final class Harness: Sendable {
   /// Throws `storeInUse` if another process owns the store, `storeUnreadable` if the file is no
   /// store of a known version, `storeUnwritable` if it cannot be written, and
   /// `invalidConfiguration` if an extension breaks a rule.
+  ///
+  /// `conversationCreated` runs within every commit that creates a conversation or a fork, whoever
+  /// commits it, and may add to that commit; if it throws, nothing is written. Tables cannot be
+  /// read there any more, documents can. It runs for the conversations that it creates itself, too.
   public static func open(
     _ location: StoreLocation,
     models: any ModelProvider,
     extensions: [Extension] = [],
     settings: @escaping @Sendable () -> HarnessSettings = { HarnessSettings() },
     clock: any HostClock = SystemClock(),
+    conversationCreated: (
+      @Sendable (Transaction, ConversationRecord) async throws -> Void
+    )? = nil,
     onReport: @escaping @Sendable (Report) -> Void = { _ in }
   ) async throws -> Harness {
     let registry = Registry()
     for value in extensions { try registry.install(value) }
     let storage = try await location.open()
+    var creation: Session.CreationHook?
+    if let conversationCreated {
+      creation = { tx, record in try await conversationCreated(Transaction(base: tx), record) }
+    }
     let options = Engine.Options(
       models: models,
       registry: registry,
       settings: { settings().engine },
       clock: clock,
-      report: onReport
+      report: onReport,
+      conversationCreated: creation
     )
     return Harness(engine: try await Engine.open(storage, options))
   }
 
+  /// Adds to the commit that creates a conversation; if it throws, nothing is written.
+  public typealias Beginning = @Sendable (Transaction, ConversationID) async throws -> Void
+
   /// Returns the root conversation, creating it if there is none.
-  public func root() async throws -> Conversation {
-    Conversation(id: try await engine.root(), engine: engine)
+  ///
+  /// A new one gets the choices of `agent`, and `body` may add to its commit; both are passed over
+  /// if there is a root.
+  public func root(
+    agent: Conversation.AgentChange = .init(),
+    _ body: Beginning? = nil
+  ) async throws -> Conversation {
+    let id = try await engine.root(configure: agent.json, body.map(Self.beginning))
+    return Conversation(id: id, engine: engine)
   }
 
-  /// Creates a conversation.
-  public func createConversation() async throws -> Conversation {
-    Conversation(id: try await engine.createConversation(), engine: engine)
+  /// Creates a conversation with these choices; `body` may add to its commit.
+  public func createConversation(
+    agent: Conversation.AgentChange = .init(),
+    _ body: Beginning? = nil
+  ) async throws -> Conversation {
+    let id = try await engine.createConversation(configure: agent.json, body.map(Self.beginning))
+    return Conversation(id: id, engine: engine)
+  }
+
+  static func beginning(_ body: @escaping Beginning) -> Engine.Beginning {
+    { try await body(Transaction(base: $0), $1) }
   }
 
   /// Returns the conversation of this id, or `nil` if there is none.

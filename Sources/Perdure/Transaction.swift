@@ -204,8 +204,20 @@ extension Conversation {
   ///
   /// It goes on from there as if nothing had followed. Throws `notFound` if this conversation does
   /// not see the entry.
-  public func fork(at entry: EntryID) async throws -> Conversation {
-    Conversation(id: try await engine.fork(id, at: entry), engine: engine)
+  ///
+  /// The choices of `agent` are changed on top of those of then, and `body` may add to the commit.
+  public func fork(
+    at entry: EntryID,
+    agent: AgentChange = .init(),
+    _ body: Harness.Beginning? = nil
+  ) async throws -> Conversation {
+    let fork = try await engine.fork(
+      id,
+      at: entry,
+      configure: agent.json,
+      body.map(Harness.beginning)
+    )
+    return Conversation(id: fork, engine: engine)
   }
 
   /// Returns a document as it was at the end of the commit that wrote an entry, or `nil`.

@@ -11,6 +11,8 @@ public struct Updates<Element: Sendable>: AsyncSequence, Sendable {
   typealias Next = @Sendable () async throws(PerdureError) -> Element?
 
   let next: Next
+  let observer: any Observing
+  let report: @Sendable (Report) -> Void
 
   /// Takes the elements one by one.
   public struct Iterator: AsyncIteratorProtocol {
@@ -22,6 +24,78 @@ public struct Updates<Element: Sendable>: AsyncSequence, Sendable {
 
   /// Begins to read; only one loop may.
   public func makeAsyncIterator() -> Iterator { Iterator(take: next) }
+
+  // MARK: End
+
+  /// Ends it and drops what was not read; of several reasons for an end the first counts.
+  public func stop() { observer.end(.stopped) }
+
+  /// Why it ended, or `nil` as long as it has not.
+  public var ending: UpdatesEnd? { observer.ending.map { UpdatesEnd($0) } }
+
+  /// Returns why it ended once it has.
+  public func waitForEnd() async -> UpdatesEnd { UpdatesEnd(await observer.waitForEnd()) }
+
+  /// Hands each element to `listener`, one after the other, and returns why that ended.
+  ///
+  /// A listener that throws is reported as `listener_error` and ends only this.
+  public func deliver(to listener: (Element) async throws -> Void) async -> UpdatesEnd {
+    do {
+      while let element = try await next() {
+        do {
+          try await listener(element)
+        } catch {
+          let failure = Report.listenerFailed(error)
+          report(failure)
+          observer.end(.listenerFailed(PerdureError("listener_error", failure.message)))
+        }
+      }
+    } catch {
+      // It is the reason of the end, or the element does not have the form that was asked for.
+      observer.end(.listenerFailed(error))
+    }
+    return await waitForEnd()
+  }
+}
+
+/// Why somebody who observes is told nothing more.
+public enum UpdatesEnd: Sendable {
+  /// The reader asked for it, or went away.
+  case stopped
+  /// The task that read was cancelled.
+  case cancelled
+  /// The document that was observed is gone.
+  case retired
+  /// The store is being closed.
+  case sessionClosed
+  /// The store failed.
+  case sessionFailed(PerdureError)
+  /// The listener threw.
+  case listenerFailed(PerdureError)
+
+  init(_ end: WatchEnd) {
+    self =
+      switch end {
+      case .stopped: .stopped
+      case .cancelled: .cancelled
+      case .retired: .retired
+      case .sessionClosed: .sessionClosed
+      case .sessionFailed(let error): .sessionFailed(error)
+      case .listenerFailed(let error): .listenerFailed(error)
+      }
+  }
+
+  /// `stopped`, `cancelled`, `retired`, `session_closed`, `session_failed`, `listener_error`.
+  public var reason: String {
+    switch self {
+    case .stopped: "stopped"
+    case .cancelled: "cancelled"
+    case .retired: "retired"
+    case .sessionClosed: "session_closed"
+    case .sessionFailed: "session_failed"
+    case .listenerFailed: "listener_error"
+    }
+  }
 }
 
 /// One change of what is observed.
@@ -40,141 +114,53 @@ public struct Change: Sendable, Equatable {
 extension Updates {
   init<Value: Fold>(
     _ latest: Latest<Value>,
-    _ transform: @escaping @Sendable (Value.Value) -> Element
+    of engine: Engine,
+    _ transform: @escaping @Sendable (Value.Value) throws(PerdureError) -> Element
   ) {
-    next = { () async throws(PerdureError) in
-      if let value = await latest.next() { return transform(value.value) }
-      if let error = latest.ending?.error { throw error }
-      return nil
-    }
+    self.init(
+      next: { () async throws(PerdureError) in
+        if let value = await latest.next() { return try transform(value.value) }
+        if let error = latest.ending?.error { throw error }
+        return nil
+      },
+      observer: latest,
+      report: engine.session.report
+    )
+  }
+
+  /// The initial view and then every change of it, each as `transform` shows it.
+  init<Value: Fold>(
+    _ watch: Watch<Value>,
+    of engine: Engine,
+    _ transform: @escaping @Sendable (Change) throws(PerdureError) -> Element
+  ) {
+    let first = Mailbox<Bool>()
+    first.change { $0 = [true] }
+    first.end(.stopped)
+    self.init(
+      next: { () async throws(PerdureError) in
+        if await first.next() != nil, !watch.isDiscarded {
+          let json = watch.initial.json
+          return try transform(
+            Change(value: json, operations: [.replace(json)], sequence: watch.initialSequence)
+          )
+        }
+        if let frame = await watch.next() {
+          return try transform(
+            Change(value: frame.value, operations: frame.operations, sequence: frame.sequence)
+          )
+        }
+        if let error = watch.ending?.error { throw error }
+        return nil
+      },
+      observer: watch,
+      report: engine.session.report
+    )
   }
 }
 
 extension Updates<Change> {
-  init<Value: Fold>(_ watch: Watch<Value>) {
-    let first = Mailbox<Bool>()
-    first.change { $0 = [true] }
-    first.end(.stopped)
-    next = { () async throws(PerdureError) in
-      if await first.next() != nil {
-        let json = watch.initial.json
-        return Change(
-          value: json,
-          operations: [.replace(json)],
-          sequence: watch.initialSequence
-        )
-      }
-      if let frame = await watch.next() {
-        return Change(value: frame.value, operations: frame.operations, sequence: frame.sequence)
-      }
-      if let error = watch.ending?.error { throw error }
-      return nil
-    }
+  init<Value: Fold>(_ watch: Watch<Value>, of engine: Engine) {
+    self.init(watch, of: engine) { (change) throws(PerdureError) in change }
   }
-}
-
-extension Conversation {
-  /// The conversation as it is on disk.
-  public func view() async throws -> ConversationView {
-    try await engine.views.watch(id).initial.value
-  }
-
-  /// The conversation as it is, and then its newest view whenever it has changed.
-  public func views() async throws -> Updates<ConversationView> {
-    Updates(try await engine.views.latest(id)) { $0 }
-  }
-
-  /// The conversation as it is, and then every change of it.
-  public func changes() async throws -> Updates<Change> {
-    Updates(try await engine.views.watch(id))
-  }
-
-  /// The value of a built-in document, and then its newest value whenever it has changed; `nil`
-  /// once it is gone.
-  ///
-  /// Throws `notFound` if there is no such document.
-  public func documentValues(kind: String) async throws -> Updates<JSON?> {
-    let kind = JSONString(kind)
-    guard let definition = ConversationFold.definitions.first(where: { $0.kind == kind }),
-      let latest = try await engine.views.latest(definition, at: definition.address(in: id))
-    else {
-      throw PerdureError(
-        .notFound,
-        "conversation \(id) has no document '\(kind.string)'",
-        hint: "the documents are "
-          + ConversationFold.definitions.map { $0.kind.string }.joined(separator: ", ")
-      )
-    }
-    return Updates(latest) { $0 }
-  }
-}
-
-extension Harness {
-  /// The tasks that have not ended, as they are on disk.
-  public func taskGraph() async throws -> TaskGraph {
-    try await engine.views.watchTasks().initial.value
-  }
-
-  /// The graph of tasks as it is, and then the newest one whenever it has changed.
-  public func taskGraphs() async throws -> Updates<TaskGraph> {
-    Updates(try await engine.views.latestTasks()) { $0 }
-  }
-
-  /// Every commit from now on, once it is on disk.
-  ///
-  /// A reader who falls more than 100 commits behind misses the oldest of them: then the sequence
-  /// numbers, which are otherwise without a gap, show how many.
-  public func commits() -> Updates<CommitSummary> {
-    let reader = CommitReader(engine.session)
-    return Updates { () async throws(PerdureError) in
-      if let summary = await reader.mailbox.next() { return summary }
-      if let error = reader.mailbox.ending?.error { throw error }
-      return nil
-    }
-  }
-
-  /// How the store came to its end; returns once it is released or has failed.
-  ///
-  /// Throws `cancelled` if the calling task is cancelled first.
-  public var closed: HarnessEnd {
-    get async throws(PerdureError) {
-      let mailbox = Mailbox<HarnessEnd>()
-      let forget = engine.session.onEnd { error in
-        mailbox.change { $0 = [error.map { .failed($0) } ?? .closed] }
-      }
-      defer { forget() }
-      guard let end = await mailbox.next() else {
-        throw PerdureError(.cancelled, "the wait was cancelled")
-      }
-      return end
-    }
-  }
-}
-
-/// How an open store came to its end.
-public enum HarnessEnd: Sendable {
-  /// It was closed, with everything on disk.
-  case closed
-  /// It failed; it must be opened again.
-  case failed(PerdureError)
-}
-
-/// Collects commits for one reader.
-private final class CommitReader: Sendable {
-  let mailbox = Mailbox<CommitSummary>()
-  private let leave: [@Sendable () -> Void]
-
-  init(_ session: Session) {
-    leave = [
-      session.publications.subscribe { [mailbox] publication in
-        mailbox.change { waiting in
-          if waiting.count >= Mailbox<CommitSummary>.capacity { waiting.removeFirst() }
-          waiting.append(CommitSummary(publication))
-        }
-      },
-      session.onEnd { [mailbox] in mailbox.end(WatchEnd($0)) },
-    ]
-  }
-
-  deinit { for body in leave { body() } }
 }

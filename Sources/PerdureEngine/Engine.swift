@@ -10,20 +10,29 @@ package final class Engine: Sendable {
     package var settings: @Sendable () -> Settings
     package var clock: any HostClock
     package var report: @Sendable (Report) -> Void
+    /// Runs within each creation of a conversation, after its built-in documents were created.
+    package var conversationCreated: Session.CreationHook?
 
     package init(
       models: any ModelProvider,
       registry: Registry,
       settings: @escaping @Sendable () -> Settings,
       clock: any HostClock,
-      report: @escaping @Sendable (Report) -> Void
+      report: @escaping @Sendable (Report) -> Void,
+      conversationCreated: Session.CreationHook? = nil
     ) {
       self.models = models
       self.registry = registry
       self.settings = settings
       self.clock = clock
       self.report = report
+      self.conversationCreated = conversationCreated
     }
+  }
+
+  /// Gives each new conversation its built-in documents.
+  package static let builtInDocuments: Session.CreationHook = { tx, record in
+    try await tx.createBuiltInDocuments(of: record)
   }
 
   package let session: Session
@@ -52,9 +61,24 @@ package final class Engine: Sendable {
       let session = try await Session.open(
         storage,
         clock: options.clock,
+        documentRetentionMs: { options.settings().documentRetentionMs },
+        onCreation: { tx, record in
+          try await builtInDocuments(tx, record)
+          try await options.conversationCreated?(tx, record)
+        },
         report: options.report
       )
-      let contexts = ContextStore(store: session.store)
+      let contexts = ContextStore(
+        store: session.store,
+        clock: options.clock,
+        retentionMs: { options.settings().contextRetentionMs },
+        busy: { [weak session] in
+          let live = session?.liveTasks.values.filter { !$0.background } ?? []
+          return Set(live.map { $0.conversationId })
+        },
+        onLoad: { [weak session] in session?.retention.arm() }
+      )
+      session.retention.add(contexts)
       let surroundings = TaskSurroundings(
         registry: options.registry,
         settings: options.settings,
@@ -100,29 +124,51 @@ package final class Engine: Sendable {
   // MARK: Conversations
 
   /// Creates the root conversation unless there is one.
-  package func root() async throws -> ConversationID {
+  ///
+  /// A new one gets the choices of `configure`; then `body` may add to the commit. Both are passed
+  /// over if there is a root.
+  package func root(
+    configure change: JSONObject = [:],
+    _ body: Beginning? = nil
+  ) async throws -> ConversationID {
     if try await session.store.conversation(.root) != nil { return .root }
     return try await session.commit { tx in
       if try await tx.conversation(.root) != nil { return .root }
-      return try await tx.createConversation(root: true).id
+      return try await begin(tx.createConversation(root: true), change, body, tx)
     }
   }
 
+  /// Adds to the commit that creates a conversation.
+  package typealias Beginning = @Sendable (Transaction, ConversationID) async throws -> Void
+
+  private func begin(
+    _ record: ConversationRecord,
+    _ change: JSONObject,
+    _ body: Beginning?,
+    _ tx: Transaction
+  ) async throws -> ConversationID {
+    if !change.isEmpty { try await tx.configure(record.id, change) }
+    try await body?(tx, record.id)
+    return record.id
+  }
+
   /// Creates a conversation that nobody owns.
-  package func createConversation() async throws -> ConversationID {
-    try await session.commit { try await $0.createConversation().id }
+  package func createConversation(
+    configure change: JSONObject = [:],
+    _ body: Beginning? = nil
+  ) async throws -> ConversationID {
+    try await session.commit { try await begin($0.createConversation(), change, body, $0) }
   }
 
   /// Creates a conversation that inherits what another one sees up to and including an entry.
   package func fork(
     _ parent: ConversationID,
     at entry: EntryID,
-    configure change: JSONObject = [:]
+    configure change: JSONObject = [:],
+    _ body: Beginning? = nil
   ) async throws -> ConversationID {
     try await session.commit(conversation: parent) { tx in
-      let fork = try await tx.forkConversation(parent, at: entry)
-      if !change.isEmpty { try await tx.configure(fork.id, change) }
-      return fork.id
+      try await begin(tx.forkConversation(parent, at: entry), change, body, tx)
     }
   }
 

@@ -223,7 +223,11 @@ import Testing
   @Test(arguments: lacks)
   func `a store that holds what is missing here is not gone on with`(_ lack: Lack) async throws {
     let bench = TestBench()
-    let session = try await Session.open(bench.memory, clock: bench.clock)
+    let session = try await Session.open(
+      bench.memory,
+      clock: bench.clock,
+      onCreation: Engine.builtInDocuments
+    )
     try await session.commit { _ = try await $0.createConversation(root: true) }
     try await lack.write(session)
     try await session.close()
@@ -249,7 +253,11 @@ import Testing
 
   @Test func `a document of a newer version is not gone on with`() async throws {
     let bench = TestBench()
-    let session = try await Session.open(bench.memory, clock: bench.clock)
+    let session = try await Session.open(
+      bench.memory,
+      clock: bench.clock,
+      onCreation: Engine.builtInDocuments
+    )
     try await session.commit { _ = try await $0.createConversation(root: true) }
     let address = DocumentAddress(kind: "pi.live", scope: .conversation(.root))
     let live = try #require(try await session.store.findDocument(address, at: nil))

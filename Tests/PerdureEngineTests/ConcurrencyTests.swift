@@ -104,7 +104,7 @@ import Testing
   @Test func `a context that is being read is shared by all who ask for it`() async throws {
     let storage = ScanningStorage(MemoryStorage())
     let session = try await Session.open(storage, clock: ManualClock())
-    let contexts = ContextStore(store: session.store)
+    let contexts = ContextStore(store: session.store, clock: ManualClock())
     session.observe { contexts.observe($0) }
     let entry = try await session.commit { tx in
       _ = try await tx.createConversation(root: true)

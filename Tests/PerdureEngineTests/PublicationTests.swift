@@ -13,7 +13,11 @@ import Testing
     Session, ManualClock
   ) {
     let clock = ManualClock()
-    let session = try await Session.open(storage, clock: clock)
+    let session = try await Session.open(
+      storage,
+      clock: clock,
+      onCreation: Engine.builtInDocuments
+    )
     _ = try await session.commit { try await $0.createConversation(root: true) }
     return (session, clock)
   }

@@ -26,7 +26,11 @@ final class StoreBench {
     }
     memory = MemoryStorage()
     storage = RecordingStorage(try await Self.open(kind, memory, folder))
-    session = try await Session.open(storage, clock: clock)
+    session = try await Session.open(
+      storage,
+      clock: clock,
+      onCreation: Engine.builtInDocuments
+    )
     try await session.commit { _ = try await $0.createConversation(root: true) }
   }
 
@@ -52,7 +56,11 @@ final class StoreBench {
     try await session.close()
     memory = MemoryStorage(continuing: memory)
     storage = RecordingStorage(try await Self.open(kind, memory, folder))
-    session = try await Session.open(storage, clock: clock)
+    session = try await Session.open(
+      storage,
+      clock: clock,
+      onCreation: Engine.builtInDocuments
+    )
   }
 
   /// Checks that the store keeps every invariant, and closes it.

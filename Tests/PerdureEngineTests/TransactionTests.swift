@@ -25,7 +25,11 @@ import Testing
 
     init(_ memory: MemoryStorage = MemoryStorage()) async throws {
       storage = RecordingStorage(memory)
-      session = try await Session.open(storage, clock: clock)
+      session = try await Session.open(
+        storage,
+        clock: clock,
+        onCreation: Engine.builtInDocuments
+      )
       if try await session.store.conversation(.root) == nil {
         _ = try await session.commit { try await $0.createConversation(root: true) }
       }

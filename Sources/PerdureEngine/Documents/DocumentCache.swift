@@ -146,7 +146,11 @@ final class DocumentCache: Retaining {
     let retention = retention()
     guard retention.span != nil else { return nil }
     let oldest = state.withLock { state in
-      state.entries.lazy.filter { state.mayDrop($0.key, $0.value) }.map { $0.value.lastUse }.min()
+      var oldest: Int64?
+      for (address, entry) in state.entries where state.mayDrop(address, entry) {
+        oldest = min(oldest ?? .max, entry.lastUse)
+      }
+      return oldest
     }
     return oldest.flatMap { retention.end(of: $0) }?.addingSaturated(retention.grain)
   }

@@ -45,21 +45,25 @@ package final class ContextStore: Retaining {
   private let clock: any HostClock
   private let retention: @Sendable () -> Retention
   private let busy: @Sendable () -> Set<ConversationID>
+  private let onLoad: @Sendable () -> Void
   private let state = Mutex(State())
 
   /// Makes an empty store of contexts; it has to be told of every staged commit.
   ///
-  /// `busy` are the conversations with live tasks, whose contexts are kept in any case.
-  init(
+  /// `busy` are the conversations with live tasks, whose contexts are kept in any case; the others
+  /// are kept for `retentionMs`, or for ever. `onLoad` is called when there is one more.
+  package init(
     store: StagedStore,
     clock: any HostClock,
-    retention: @escaping @Sendable () -> Retention,
-    busy: @escaping @Sendable () -> Set<ConversationID>
+    retentionMs: @escaping @Sendable () -> Int64? = { 600_000 },
+    busy: @escaping @Sendable () -> Set<ConversationID> = { [] },
+    onLoad: @escaping @Sendable () -> Void = {}
   ) {
     self.store = store
     self.clock = clock
-    self.retention = retention
+    retention = { Retention(milliseconds: retentionMs()) }
     self.busy = busy
+    self.onLoad = onLoad
   }
 
   /// Follows a staged commit.
@@ -214,6 +218,7 @@ package final class ContextStore: Retaining {
       return waiting
     }
     for continuation in waiting { continuation.resume() }
+    onLoad()
   }
 
   private static func evict(_ state: inout State) {
@@ -230,7 +235,10 @@ package final class ContextStore: Retaining {
   /// How many contexts are kept.
   package var count: Int { state.withLock { $0.slots.count } }
 
-  private func idle(_ state: borrowing State, _ busy: Set<ConversationID>) -> [(
+  private func idle(
+    _ state: borrowing State,
+    _ busy: Set<ConversationID>
+  ) -> [(
     id: ConversationID, lastUse: Int64
   )] {
     state.slots.compactMap { id, slot in

@@ -10,6 +10,7 @@ extension Session {
     if let entry = documents.entry(address) { return entry.newest }
     let loaded = try await load(address)
     documents.load(address, loaded)
+    retention.arm()
     return documents.entry(address).map { $0.newest } ?? loaded
   }
 
@@ -47,6 +48,7 @@ extension Session {
     in scope: DocumentScope,
     key: JSONString? = nil
   ) async throws -> JSON? {
+    try admit()
     let address = try definition.address(in: scope, key: key)
     if let entry = documents.entry(address) { return try definition.value(of: entry.flushed) }
     let loaded = try await line.hold {
@@ -75,6 +77,7 @@ extension Session {
         hint: "only documents of conversations with the history 'rewindable' do"
       )
     }
+    try admit()
     let stored = try await line.hold { () async throws -> StoredDocument? in
       let lookup = try await visibleEntry(entry, in: conversation)
       try await store.flush(through: lookup.commitSequence)

@@ -16,7 +16,7 @@ extension StagedStore: StorageReads {
   /// Runs a read of the storage; an error that is not the request's own fault is final.
   private func read<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
-      return try await body()
+      return try await counted(body)
     } catch let error as PerdureError where error.code == .invalidRequest {
       throw error
     } catch {

@@ -36,6 +36,9 @@ package final class StagedStore: Sendable {
     var waiters: [(sequence: Int64, continuation: CheckedContinuation<Void, any Error>)] = []
     var failure: PerdureError?
     var isClosed = false
+    /// How many calls of the storage have not returned.
+    var underway = 0
+    var idleWaiters: [CheckedContinuation<Void, Never>] = []
   }
 
   /// Called after each flush with the last sequence number that is on disk.
@@ -171,7 +174,9 @@ package final class StagedStore: Sendable {
     }
     do {
       if !group.isEmpty {
-        try await storage.apply(group, expecting: expected, nextId: target.nextId)
+        try await counted {
+          try await storage.apply(group, expecting: expected, nextId: target.nextId)
+        }
       }
     } catch {
       throw fail(error)
@@ -226,8 +231,34 @@ package final class StagedStore: Sendable {
       failure = error
     }
     state.withLock { $0.isClosed = true }
+    await waitUntilIdle()
     await storage.close()
     if let failure { throw failure }
+  }
+
+  /// Runs a call of the storage, which is not closed meanwhile.
+  func counted<Result>(_ call: () async throws -> Result) async throws -> Result {
+    state.withLock { $0.underway += 1 }
+    defer {
+      let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+        state.underway -= 1
+        guard state.underway == 0 else { return [] }
+        defer { state.idleWaiters = [] }
+        return state.idleWaiters
+      }
+      for waiter in waiters { waiter.resume() }
+    }
+    return try await call()
+  }
+
+  private func waitUntilIdle() async {
+    await withCheckedContinuation { continuation in
+      let isIdle = state.withLock { state in
+        if state.underway > 0 { state.idleWaiters.append(continuation) }
+        return state.underway == 0
+      }
+      if isIdle { continuation.resume() }
+    }
   }
 
   static func failed(_ cause: PerdureError) -> PerdureError {

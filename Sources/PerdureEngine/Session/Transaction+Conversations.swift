@@ -3,9 +3,7 @@ package import PerdureValue
 
 /// New conversations and forks, each with its documents.
 extension Transaction {
-  /// Creates a conversation with its built-in documents; `root` asks for id 1.
-  ///
-  /// One that a task owns begins with the choices of the task's conversation.
+  /// Creates a conversation, with what the session adds to each; `root` asks for id 1.
   package func createConversation(
     root: Bool = false,
     owner: TaskID? = nil
@@ -21,7 +19,7 @@ extension Transaction {
     claim(id.value)
     let record = ConversationRecord(id: id, owner: owner)
     add(record)
-    try await createDocuments(of: record)
+    try await session.onCreation?(self, record)
     return record
   }
 
@@ -49,7 +47,7 @@ extension Transaction {
     try await copyDocuments(of: parent, at: nil, .current, to: record.id)
     forkedConversations.insert(parent)
     add(record)
-    try await createDocuments(of: record)
+    try await session.onCreation?(self, record)
     return record
   }
 
@@ -83,7 +81,8 @@ extension Transaction {
     return ConversationRecord.Owner(conversationId: record.conversationId, taskId: task)
   }
 
-  private func createDocuments(of record: ConversationRecord) async throws {
+  /// Creates the built-in documents of a conversation that this commit creates.
+  package func createBuiltInDocuments(of record: ConversationRecord) async throws {
     for definition in [DocumentDefinition.live, .inbox, .usage, .provider] {
       try await edit(definition, record.id) { _ in }
     }

@@ -11,19 +11,26 @@ package struct ConversationFold: Fold {
 
   /// The documents that a view shows, in the order in which they are created.
   package static let definitions: [DocumentDefinition] = [.live, .inbox, .usage, .provider, .agent]
-  private static let kinds = Set(definitions.map { $0.kind })
 
   package private(set) var value: ConversationView
+  private var kinds: Set<JSONString>
   private var mounted: [JSONString: Mounted] = [:]
+  private var families: [JSONString: FamilyFold] = [:]
 
   /// Makes the view of a conversation with these visible entries in ascending order, from the start
   /// of the active range at the latest, and these documents.
+  ///
+  /// It follows the built-in documents and those of `mounting`; a family is shown as an object with
+  /// the values by key.
   package init(
     _ conversation: ConversationRecord,
     head: EntryRecord?,
     entries: [EntryRecord],
-    documents: [StoredDocument]
+    documents: [StoredDocument],
+    mounting: [DocumentDefinition] = []
   ) {
+    let shown = Self.definitions + mounting
+    kinds = Set(shown.lazy.filter { !$0.isFamily }.map { $0.kind })
     var active: [EntryRecord] = []
     if let head {
       let start = head.head ?? head.id
@@ -32,7 +39,14 @@ package struct ConversationFold: Fold {
       active = entries
     }
     value = ConversationView(conversation: conversation, entries: active, documents: [:])
-    for document in documents {
+    for definition in shown where definition.isFamily {
+      let kind = definition.kind
+      let members = documents.filter { $0.record.address.kind == kind }
+      let family = FamilyFold(kind, in: .conversation(conversation.id), members)
+      families[kind] = family
+      value.documents[kind] = family.json
+    }
+    for document in documents where document.record.address.key == nil {
       let kind = document.record.address.kind
       value.documents[kind] = document.value
       mounted[kind] = Mounted(id: document.record.id, version: document.version)
@@ -44,19 +58,20 @@ package struct ConversationFold: Fold {
   package mutating func apply(_ publication: Publication) -> [Operation] {
     var operations: [Operation] = []
     for case .document(let record, let version, let new, let changes) in publication.changes {
-      guard isShown(record.address) else { continue }
-      operations += apply(record, version, new, changes)
+      guard record.address.scope == .conversation(value.conversation.id) else { continue }
+      let kind = record.address.kind
+      if record.address.key == nil, kinds.contains(kind) {
+        operations += apply(record, version, new, changes)
+      } else if let changes = families[kind]?.apply(record, version, new, changes) {
+        value.documents[kind] = families[kind]?.json
+        operations += changes.map { $0.under(["docs", .key(kind)]) }
+      }
     }
     for case .entry(let entry) in publication.changes
     where entry.conversationId == value.conversation.id {
       operations.append(append(entry))
     }
     return operations
-  }
-
-  private func isShown(_ address: DocumentAddress) -> Bool {
-    address.scope == .conversation(value.conversation.id) && address.key == nil
-      && Self.kinds.contains(address.kind)
   }
 
   private mutating func apply(

@@ -34,6 +34,7 @@ package final class Mailbox<Element: Sendable>: Sendable {
     var waiting: [Element] = []
     var reader: CheckedContinuation<Element?, Never>?
     var end: WatchEnd?
+    var isDiscarded = false
     var endObservers: [CheckedContinuation<WatchEnd, Never>] = []
   }
 
@@ -62,7 +63,10 @@ package final class Mailbox<Element: Sendable>: Sendable {
   /// What waits is still read, unless it is discarded.
   package func end(_ end: WatchEnd, discarding: Bool = false) {
     let (reader, observers, reason) = state.withLock { state in
-      if discarding { state.waiting = [] }
+      if discarding {
+        state.waiting = []
+        state.isDiscarded = true
+      }
       let reason = state.end ?? end
       state.end = reason
       defer {
@@ -77,6 +81,9 @@ package final class Mailbox<Element: Sendable>: Sendable {
 
   /// Why it ended, or `nil` as long as it has not.
   package var ending: WatchEnd? { state.withLock { $0.end } }
+
+  /// Whether it ended without a regard for what waited.
+  package var isDiscarded: Bool { state.withLock { $0.isDiscarded } }
 
   /// Returns the reason once it has ended.
   package func waitForEnd() async -> WatchEnd {

@@ -35,6 +35,12 @@ final class Mount<Value: Fold>: Sendable {
 
   var current: Value { state.withLock { $0.fold } }
 
+  /// The view, and the commit of its last change.
+  var revision: (value: Value, sequence: Int64) { state.withLock { ($0.fold, $0.sequence) } }
+
+  /// Why it ended, or `nil` as long as it has not.
+  var ending: WatchEnd? { state.withLock { $0.end } }
+
   /// Adds a reader who is told of everything after the view that it is made with.
   func add(_ makeReader: Joining) -> Int {
     state.withLock { state in
@@ -55,6 +61,11 @@ final class Mount<Value: Fold>: Sendable {
       state.readers[id] = nil
       return state.readers.isEmpty
     }
+  }
+
+  /// Removes a reader and tells it why.
+  func dismiss(_ id: Int, _ end: WatchEnd) {
+    state.withLock { $0.readers.removeValue(forKey: id) }?(.ended(end))
   }
 
   /// Follows an event, of a commit where it has one, and returns whether the view goes on.
@@ -84,56 +95,69 @@ final class Mount<Value: Fold>: Sendable {
   }
 }
 
-/// The mounts of one kind: at most one for each thing that is looked at.
-final class MountTable<Key: Hashable & Sendable, Value: Fold>: Sendable {
+/// The mounts of one kind: at most one for each form in which a subject is looked at.
+final class MountTable<Subject: Hashable & Sendable, Form: Hashable & Sendable, Value: Fold>:
+  Sendable
+{
   private struct State {
-    var mounts: [Key: Mount<Value>] = [:]
+    var mounts: [Subject: [Form: Mount<Value>]] = [:]
     var end: WatchEnd?
+
+    mutating func remove(_ subject: Subject, _ form: Form, _ mount: Mount<Value>) {
+      guard mounts[subject]?[form] === mount else { return }
+      mounts[subject]?[form] = nil
+      if mounts[subject]?.isEmpty == true { mounts[subject] = nil }
+    }
   }
 
   private let state = Mutex(State())
 
-  var count: Int { state.withLock { $0.mounts.count } }
+  var count: Int { state.withLock { $0.mounts.values.reduce(0) { $0 + $1.count } } }
 
-  /// Adds a reader to the mount of `key`, or returns `nil` if nobody looks at it yet.
+  /// Adds a reader to a mount, or returns `nil` if nobody looks at the subject like that yet.
   func join(
-    _ key: Key,
+    _ subject: Subject,
+    as form: Form,
     _ makeReader: Mount<Value>.Joining
   ) -> (mount: Mount<Value>, reader: Int)? {
-    state.withLock { state in state.mounts[key].map { ($0, $0.add(makeReader)) } }
+    state.withLock { state in
+      state.mounts[subject]?[form].map { ($0, $0.add(makeReader)) }
+    }
   }
 
   /// Adds a mount with its first reader, unless the session ended meanwhile; then returns why.
   func insert(
-    _ key: Key,
+    _ subject: Subject,
+    as form: Form,
     _ mount: Mount<Value>,
     _ makeReader: Mount<Value>.Joining
   ) -> Result<Int, MountRefusal> {
     state.withLock { state in
       if let end = state.end { return .failure(MountRefusal(end: end)) }
-      state.mounts[key] = mount
+      state.mounts[subject, default: [:]][form] = mount
       return .success(mount.add(makeReader))
     }
   }
 
   /// Removes a reader, and the mount with its last.
-  func leave(_ key: Key, _ mount: Mount<Value>, _ reader: Int) {
+  func leave(_ subject: Subject, as form: Form, _ mount: Mount<Value>, _ reader: Int) {
     state.withLock { state in
-      if mount.remove(reader), state.mounts[key] === mount { state.mounts[key] = nil }
+      if mount.remove(reader) { state.remove(subject, form, mount) }
     }
   }
 
-  func apply(_ event: Value.Event, to key: Key, at sequence: Int64?) {
-    guard let mount = state.withLock({ $0.mounts[key] }) else { return }
-    if mount.apply(event, at: sequence) { return }
-    state.withLock { state in if state.mounts[key] === mount { state.mounts[key] = nil } }
+  func apply(_ event: Value.Event, to subject: Subject, at sequence: Int64?) {
+    let mounts = state.withLock { $0.mounts[subject] } ?? [:]
+    for (form, mount) in mounts where !mount.apply(event, at: sequence) {
+      state.withLock { $0.remove(subject, form, mount) }
+    }
   }
 
   func end(_ end: WatchEnd) {
     let mounts = state.withLock { state in
       defer { state.mounts = [:] }
       if state.end == nil { state.end = end }
-      return Array(state.mounts.values)
+      return state.mounts.values.flatMap { $0.values }
     }
     for mount in mounts { mount.end(end) }
   }

@@ -4,7 +4,10 @@ import PerdureValue
 /// How views begin: read on the line, while everything that was staged is on disk.
 extension Session {
   /// Reads the view of a conversation, or `nil` if there is none.
-  func conversationFold(_ id: ConversationID) async throws -> ConversationFold? {
+  func conversationFold(
+    _ id: ConversationID,
+    mounting: [DocumentDefinition] = []
+  ) async throws -> ConversationFold? {
     guard let record = try await store.conversation(id) else { return nil }
     let head = try await store.latestHeadMarker(id, atOrBefore: nil)
     let query = EntryQuery(conversationId: id, minEntry: head?.head)
@@ -12,13 +15,44 @@ extension Session {
       try await self.store.scanEntries(query, $0)
     }
     var documents: [StoredDocument] = []
-    for definition in ConversationFold.definitions {
-      let address = definition.address(in: id)
-      if let document = try await storedDocument(definition, at: address) {
+    for definition in ConversationFold.definitions + mounting {
+      if definition.isFamily {
+        documents += try await members(definition, in: .conversation(id))
+      } else if let document = try await storedDocument(
+        definition,
+        at: definition.address(in: .conversation(id), key: nil)
+      ) {
         documents.append(document)
       }
     }
-    return ConversationFold(record, head: head, entries: entries, documents: documents)
+    return ConversationFold(
+      record,
+      head: head,
+      entries: entries,
+      documents: documents,
+      mounting: mounting
+    )
+  }
+
+  /// Reads the living members of a family, as its definition sees them, in the order of their
+  /// creation.
+  ///
+  /// Called on the line.
+  func members(
+    _ definition: DocumentDefinition,
+    in scope: DocumentScope
+  ) async throws -> [StoredDocument] {
+    // The empty key stands for any: a definition that has no keys or another scope is refused.
+    _ = try definition.address(in: scope, key: "")
+    let query = DocumentQuery(scope: scope, kind: definition.kind)
+    let records = try await Page.all { try await self.store.scanDocuments(query, $0) }
+    var members: [StoredDocument] = []
+    for record in records where record.address.key != nil {
+      if let member = try await storedDocument(definition, at: record.address) {
+        members.append(member)
+      }
+    }
+    return members
   }
 
   /// Reads the document that lives at an address, as its definition sees it, or `nil`.

@@ -12,12 +12,22 @@ package struct Frame: Sendable {
   package var sequence: Int64
 }
 
+/// Somebody who observes something until it ends.
+package protocol Observing: Sendable {
+  /// Why it ended, or `nil` as long as it has not.
+  var ending: WatchEnd? { get }
+  /// Returns why it ended once it has.
+  func waitForEnd() async -> WatchEnd
+  /// Ends it and drops what was not read; the first reason counts.
+  func end(_ end: WatchEnd)
+}
+
 /// A view with every change of it, for one reader, who may be slow.
 ///
 /// What it has not read yet waits in at most 100 frames; one more, and all become one replacement
 /// by the newest value. The values are built when they are read, so a reader who never comes back
 /// costs what the operations hold and no more.
-package final class Watch<Value: Fold>: Sendable {
+package final class Watch<Value: Fold>: Observing {
   private enum Pending: Sendable {
     case operations([Operation], sequence: Int64)
     case replacement(Value, sequence: Int64)
@@ -51,13 +61,41 @@ package final class Watch<Value: Fold>: Sendable {
     _ join: (@escaping Mount<Value>.Joining) async throws -> Attachment<Value>?
   ) async throws -> Watch? {
     let mailbox = Mailbox<Pending>()
-    let start = Mutex<(Value, Int64)?>(nil)
-    let attachment = try await join { value, sequence in
-      start.withLock { $0 = (value, sequence) }
-      return { signal in Self.receive(signal, mailbox) }
-    }
-    guard let attachment, let (value, sequence) = start.withLock({ $0 }) else { return nil }
+    let start = Start()
+    let attachment = try await join(joining(mailbox, start))
+    guard let attachment, let (value, sequence) = start.revision else { return nil }
     return Watch(value, sequence, mailbox, leave: attachment.leave)
+  }
+
+  /// Joins a mount that is held by somebody else.
+  static func make(
+    on mount: Mount<Value>,
+    leave: @escaping @Sendable (_ reader: Int) -> Void
+  ) -> (watch: Watch, reader: Int) {
+    let mailbox = Mailbox<Pending>()
+    let start = Start()
+    let reader = mount.add(joining(mailbox, start))
+    let (value, sequence) = start.revision ?? mount.revision
+    return (Watch(value, sequence, mailbox, leave: { leave(reader) }), reader)
+  }
+
+  /// The view that a reader joins.
+  private final class Start: Sendable {
+    private let state = Mutex<(Value, Int64)?>(nil)
+
+    var revision: (Value, Int64)? { state.withLock { $0 } }
+
+    func set(_ value: Value, _ sequence: Int64) { state.withLock { $0 = (value, sequence) } }
+  }
+
+  private static func joining(
+    _ mailbox: Mailbox<Pending>,
+    _ start: Start
+  ) -> Mount<Value>.Joining {
+    { value, sequence in
+      start.set(value, sequence)
+      return { receive($0, mailbox) }
+    }
   }
 
   private static func receive(_ signal: MountSignal<Value>, _ mailbox: Mailbox<Pending>) {
@@ -127,10 +165,15 @@ package final class Watch<Value: Fold>: Sendable {
   }
 
   /// Ends the watch and drops what was not read; the first reason for an end counts.
-  package func stop() {
-    mailbox.end(.stopped, discarding: true)
+  package func stop() { end(.stopped) }
+
+  package func end(_ end: WatchEnd) {
+    mailbox.end(end, discarding: true)
     leave()
   }
+
+  /// Whether it has ended without anything to read.
+  package var isDiscarded: Bool { mailbox.isDiscarded }
 
   /// Ends the watch after what was not read yet.
   package func stopAfterPending() { mailbox.end(.stopped) }
@@ -143,7 +186,7 @@ package final class Watch<Value: Fold>: Sendable {
 }
 
 /// A view whose newest value is all that counts, for one reader.
-package final class Latest<Value: Fold>: Sendable {
+package final class Latest<Value: Fold>: Observing {
   private let mailbox: Mailbox<Void>
   private let mount: Mount<Value>
   private let leave: @Sendable () -> Void
@@ -165,9 +208,24 @@ package final class Latest<Value: Fold>: Sendable {
     _ join: (@escaping Mount<Value>.Joining) async throws -> Attachment<Value>?
   ) async throws -> Latest? {
     let mailbox = Mailbox<Void>()
+    let attachment = try await join(joining(mailbox))
+    return attachment.map { Latest(mailbox, $0.mount, $0.leave) }
+  }
+
+  /// Joins a mount that is held by somebody else.
+  static func make(
+    on mount: Mount<Value>,
+    leave: @escaping @Sendable (_ reader: Int) -> Void
+  ) -> (latest: Latest, reader: Int) {
+    let mailbox = Mailbox<Void>()
+    let reader = mount.add(joining(mailbox))
+    return (Latest(mailbox, mount, { leave(reader) }), reader)
+  }
+
+  private static func joining(_ mailbox: Mailbox<Void>) -> Mount<Value>.Joining {
     // The view as it is now is the first value.
     mailbox.change { $0 = [()] }
-    let attachment = try await join { _, _ in
+    return { _, _ in
       { signal in
         switch signal {
         case .changed: mailbox.change { $0 = [()] }
@@ -175,24 +233,34 @@ package final class Latest<Value: Fold>: Sendable {
         }
       }
     }
-    return attachment.map { Latest(mailbox, $0.mount, $0.leave) }
   }
 
   /// Returns the newest value, waiting until there is one that was not read; `nil` after the end.
   ///
   /// Cancelling the calling task ends it.
-  package func next() async -> Value? {
+  package func next() async -> Value? { await nextRevision()?.value }
+
+  /// Returns what `next` does, with the commit that changed it last.
+  package func nextRevision() async -> (value: Value, sequence: Int64)? {
     guard await mailbox.next() != nil else { return nil }
-    return mount.current
+    return mount.revision
+  }
+
+  package func end(_ end: WatchEnd) {
+    mailbox.end(end, discarding: true)
+    leave()
   }
 
   /// Why it ended, or `nil` as long as it has not.
   package var ending: WatchEnd? { mailbox.ending }
+
+  /// Returns why it ended once it has.
+  package func waitForEnd() async -> WatchEnd { await mailbox.waitForEnd() }
 }
 
 extension Report {
   /// Says that somebody who observes threw.
-  static func listenerFailed(_ error: any Error) -> Report {
+  package static func listenerFailed(_ error: any Error) -> Report {
     Report(type: "listener_error", message: "a listener threw: \(error)")
   }
 }
