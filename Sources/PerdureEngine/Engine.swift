@@ -1,5 +1,6 @@
 package import PerdureModel
 package import PerdureValue
+import Synchronization
 
 /// A session with everything that makes conversations go on: tasks, agents, submissions.
 package final class Engine: Sendable {
@@ -39,8 +40,9 @@ package final class Engine: Sendable {
   package let scheduler: Scheduler
   /// What those outside may look at.
   package let views: Views
-  let contexts: ContextStore
+  package let contexts: ContextStore
   private let options: Options
+  private let shutdown = Mutex<Task<Void, any Error>?>(nil)
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
     self.session = session
@@ -310,9 +312,20 @@ package final class Engine: Sendable {
   }
 
   /// Stops what runs so that the next opening continues it, flushes and releases the store.
+  ///
+  /// All calls share one shutdown, which goes on when a caller is cancelled.
   package func close() async throws {
     try session.seal()
-    await scheduler.close()
-    try await session.close()
+    let task = shutdown.withLock { task in
+      if let task { return task }
+      // Awaited by every caller.
+      let started = Task.detached { [self] in
+        await scheduler.close()
+        try await session.close()
+      }
+      task = started
+      return started
+    }
+    try await task.wait()
   }
 }

@@ -191,78 +191,138 @@ import Testing
     try await session.close()
   }
 
-  @Test func `closing lets an admitted commit settle and refuses the next`() async throws {
-    let memory = MemoryStorage()
-    let session = try await Session.open(memory, clock: ManualClock())
-    let (isInside, mayEnd) = (Event(), Event())
-    async let admitted: ConversationID = session.commit { tx in
-      let record = try await tx.createConversation(root: true)
-      isInside.happen()
-      await mayEnd.wait()
-      return record.id
+  /// Gives up reads of cancelled callers, as a storage in another place does.
+  private final class ImpatientStorage: ForwardingStorage {
+    let base: any Storage
+
+    init(_ base: any Storage) { self.base = base }
+
+    func around<Result>(
+      writes: Bool,
+      _ call: () async throws -> Result
+    ) async throws -> Result {
+      try Task.checkCancellation()
+      return try await call()
     }
-    await isInside.wait()
-    async let queued: EntryRecord = session.commit { tx in
-      try await tx.append(EntryDraft(kind: "t"), to: .root)
-    }
-    while session.line.waitingCount == 0 { await Task.yield() }
-    let closing = Task { try await session.close() }
-    while session.line.waitingCount == 1 { await Task.yield() }
-    let refused = await #expect(throws: PerdureError.self) {
-      _ = try await session.commit { try await $0.createConversation() }
-    }
-    #expect(refused?.code == .closed)
-    mayEnd.happen()
-    #expect(try await admitted == .root)
-    #expect(try await queued.kind == "t")
-    try await closing.value
-    let later = MemoryStorage(continuing: memory)
-    #expect(
-      try await later.scanEntries(.init(conversationId: .root), .init(limit: 9)).items.count == 1
+  }
+
+  @Test func `a read that ends because its caller was cancelled fails only itself`()
+    async throws
+  {
+    let session = try await Session.open(
+      ImpatientStorage(MemoryStorage()),
+      clock: ManualClock()
     )
-  }
-
-  @Test func `all calls of close share one shutdown`() async throws {
-    let session = try await Session.open(MemoryStorage(), clock: ManualClock())
-    let ends = Log<Bool>()
-    session.onEnd { ends.add($0 == nil) }
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      for _ in 0..<8 { group.addTask { try await session.close() } }
-      try await group.waitForAll()
+    let mayGo = Event()
+    let reading = Task {
+      await mayGo.wait()
+      _ = try await session.store.submission(.known(9))
     }
-    #expect(ends.all == [true])
-  }
-
-  @Test func `a commit may not close its session`() async throws {
-    let session = try await Session.open(MemoryStorage(), clock: ManualClock())
-    let error = await #expect(throws: PerdureError.self) {
-      try await session.stage { _ in try await session.close() }
-    }
-    #expect(error?.code == .nestedCommit)
+    reading.cancel()
+    mayGo.happen()
+    let error = await #expect(throws: PerdureError.self) { try await reading.value }
+    #expect(error?.code == .cancelled)
     _ = try await session.commit { try await $0.createConversation() }
     try await session.close()
   }
 
-  @Test func `what is staged at the close is on disk afterwards`() async throws {
-    let memory = MemoryStorage()
-    let session = try await Session.open(memory, clock: ManualClock())
-    let seen = Log<Int64>()
-    _ = session.publications.subscribe { seen.add($0.sequence) }
-    try await session.stage { _ = try await $0.createConversation(root: true) }
+  @Test func `cancelling whoever commits stops neither the commit nor the flush`()
+    async throws
+  {
+    let session = try await Session.open(
+      ImpatientStorage(MemoryStorage()),
+      clock: ManualClock()
+    )
+    let (isInside, mayGo) = (Event(), Event())
+    let committing = Task {
+      try await session.commit { tx in
+        let record = try await tx.createConversation(root: true)
+        isInside.happen()
+        await mayGo.wait()
+        return record.id
+      }
+    }
+    await isInside.wait()
+    committing.cancel()
+    mayGo.happen()
+    #expect(try await committing.value == .root)
     try await session.close()
-    #expect(try await MemoryStorage(continuing: memory).conversation(.root) != nil)
-    #expect(seen.all == [1])
   }
 
-  @Test func `a session is freed when nobody holds it`() async throws {
-    weak var kept: Session?
-    do {
-      let session = try await Session.open(MemoryStorage(), clock: ManualClock())
-      kept = session
-      _ = try await session.commit { try await $0.createConversation() }
-      try await session.close()
+  @Test func `a commit of a cancelled task does not begin`() async throws {
+    let session = try await Session.open(MemoryStorage(), clock: ManualClock())
+    let (mayGo, hasBegun) = (Event(), Event())
+    let committing = Task {
+      await mayGo.wait()
+      try await session.commit { _ in hasBegun.happen() }
     }
-    #expect(kept == nil)
+    committing.cancel()
+    mayGo.happen()
+    let error = await #expect(throws: PerdureError.self) { try await committing.value }
+    #expect(error?.code == .cancelled)
+    #expect(!hasBegun.hasHappened)
+    try await session.close()
+  }
+
+  /// Notes when it is closed and whether somebody still calls it then.
+  private final class ClosingStorage: ForwardingStorage {
+    let base: any Storage
+    private let isBroken: Event?
+    private let isClosed = Event()
+    private let late = Log<Bool>()
+
+    init(_ base: any Storage, _ isBroken: Event? = nil) {
+      self.base = base
+      self.isBroken = isBroken
+    }
+
+    var lateCalls: Int { late.all.count }
+
+    func waitForClose() async { await isClosed.wait() }
+
+    func around<Result>(
+      writes: Bool,
+      _ call: () async throws -> Result
+    ) async throws -> Result {
+      if isClosed.hasHappened { late.add(writes) }
+      if writes, isBroken?.hasHappened == true {
+        throw PerdureError(.storeUnwritable, "the disk is gone")
+      }
+      let result = try await call()
+      if isClosed.hasHappened { late.add(writes) }
+      return result
+    }
+
+    func close() async {
+      isClosed.happen()
+      await base.close()
+    }
+  }
+
+  @Test func `a failed session releases its store although nobody closes it`() async throws {
+    let isBroken = Event()
+    let storage = ClosingStorage(MemoryStorage(), isBroken)
+    let reports = Reports()
+    let session = try await Session.open(
+      storage,
+      clock: ManualClock(),
+      report: { reports.add($0) }
+    )
+    let released = Log<PerdureError?>()
+    session.onRelease { released.add($0) }
+    isBroken.happen()
+    await #expect(throws: PerdureError.self) {
+      _ = try await session.commit { try await $0.createConversation() }
+    }
+    await storage.waitForClose()
+    while released.all.isEmpty { await Task.yield() }
+    #expect(released.all.map { $0?.code } == [.sessionFailed])
+    #expect(reports.all.map(\.type) == ["session_failed"])
+    // Whoever closes it all the same is told what became of it, and nothing is reported twice.
+    let error = await #expect(throws: PerdureError.self) { try await session.close() }
+    #expect(error?.code == .sessionFailed)
+    #expect(reports.all.count == 1)
+    #expect(storage.lateCalls == 0)
   }
 
   @Test func `cancelling a wait ends only the wait`() async throws {

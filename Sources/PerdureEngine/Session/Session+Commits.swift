@@ -33,13 +33,19 @@ extension Session {
   }
 
   /// Runs `body` as `stage` does and returns when the commit is on disk.
+  ///
+  /// Throws `cancelled` if the calling task was cancelled before `body` could begin.
   package func commit<Result>(
     conversation: ConversationID? = nil,
     task: TaskID? = nil,
     _ body: (Transaction) async throws -> Result
   ) async throws -> Result {
     try admitFromOutside()
-    let (result, publication) = try await stage(conversation: conversation, task: task, body)
+    let (result, publication) = try await stage(conversation: conversation, task: task) { tx in
+      // Asked once; from here on the commit is made.
+      if Task.isCancelled { throw PerdureError(.cancelled, "the commit was cancelled") }
+      return try await body(tx)
+    }
     if let publication {
       try await store.flush(through: publication.sequence)
     } else {

@@ -3,6 +3,9 @@ package import PerdureValue
 
 /// Reads of documents: as staged inside the engine, as flushed for everybody else.
 extension Session {
+  /// How many addresses of documents are in memory.
+  package var cachedDocumentCount: Int { documents.count }
+
   /// Returns the newest staged revision at an address as it is stored, or `nil` if there is none.
   ///
   /// Called on the line.

@@ -41,11 +41,12 @@ extension Session {
 
   /// Refuses new work at once, lets admitted commits settle, flushes and releases the store.
   ///
-  /// All calls share one shutdown, which goes on when a caller is cancelled. Throws
-  /// `sessionFailed`, with the store released, if something staged could not be written.
+  /// All calls share one shutdown, which goes on when a caller is cancelled; that caller is thrown
+  /// `cancelled`. Throws `sessionFailed`, with the store released, if something staged could not be
+  /// written.
   package func close() async throws {
     try seal()
-    try await sharedShutdown().value
+    try await sharedShutdown().wait()
   }
 
   private func sharedShutdown() -> Task<Void, any Error> {
@@ -109,5 +110,20 @@ final class Ending: Sendable {
     }
     if let outcome { observer(outcome) }
     return { [weak self] in self?.state.withLock { $0.observers.removeAll { $0.id == id } } }
+  }
+}
+
+extension Task<Void, any Error> {
+  /// Returns when the task has ended; cancelling the calling task ends only the wait.
+  func wait() async throws {
+    let mailbox = Mailbox<Result<Void, any Error>>()
+    Task<Void, Never>.detached {
+      let result = await self.result
+      mailbox.change { $0 = [result] }
+    }
+    guard let result = await mailbox.next() else {
+      throw PerdureError(.cancelled, "the wait was cancelled")
+    }
+    try result.get()
   }
 }

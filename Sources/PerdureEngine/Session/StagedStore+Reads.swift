@@ -24,6 +24,10 @@ extension StagedStore: StorageReads {
       if state.withLock({ $0.isClosed }) {
         throw PerdureError(.closed, "the store is closed", cause: "\(error)")
       }
+      // Nor does one that a storage gave up because its caller was cancelled.
+      if Task.isCancelled {
+        throw PerdureError(.cancelled, "the read was cancelled", cause: "\(error)")
+      }
       throw fail(error)
     }
   }

@@ -174,9 +174,13 @@ package final class StagedStore: Sendable {
     }
     do {
       if !group.isEmpty {
-        try await counted {
-          try await storage.apply(group, expecting: expected, nextId: target.nextId)
+        // A task of its own: whoever leads the flush may be cancelled, the flush may not.
+        let write = Task.detached { [self] in
+          try await counted {
+            try await storage.apply(group, expecting: expected, nextId: target.nextId)
+          }
         }
+        try await write.value
       }
     } catch {
       throw fail(error)

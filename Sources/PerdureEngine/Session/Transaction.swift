@@ -131,18 +131,6 @@ package final class Transaction {
     return try await session.store.latestHeadMarker(conversation, atOrBefore: entry)
   }
 
-  /// Whether an entry with this head would begin the active context before it begins now.
-  ///
-  /// Such a write is stale: it would bring back what a newer marker had left behind.
-  package func isStale(
-    _ head: EntryDraft.Head?,
-    in conversation: ConversationID
-  ) async throws -> Bool {
-    guard case .entry(let target) = head else { return false }
-    guard let start = try await latestHeadMarker(conversation)?.head else { return false }
-    return target < start
-  }
-
   // MARK: Table writes
 
   func mint() throws -> Int64 {
@@ -252,57 +240,6 @@ package final class Transaction {
     }
     if !minted.contains(record.id.value) { facts.types[record.id.value] = .task }
     put(record)
-  }
-
-  /// Creates a submission and returns its record.
-  package func createSubmission(
-    in conversation: ConversationID,
-    requestId: JSONString?,
-    kind: SubmissionRecord.Kind,
-    state: SubmissionRecord.State
-  ) async throws -> SubmissionRecord {
-    try check()
-    hasWrittenTable = true
-    try await requireConversation(conversation)
-    let record = SubmissionRecord(
-      id: SubmissionID.known(try mint()),
-      conversationId: conversation,
-      requestId: requestId,
-      kind: kind,
-      state: state
-    )
-    submissionOrder.append(record.id)
-    submissions[record.id] = record
-    extras.append(ExtraWrite(scope: "submission", id: record.id.value, value: ["at": .int(now)]))
-    return record
-  }
-
-  /// Settles a submission; one that is settled already stays as it is.
-  package func settle(
-    _ id: SubmissionID,
-    _ settlement: (SubmissionRecord) throws -> SubmissionRecord.State
-  ) async throws {
-    try check()
-    hasWrittenTable = true
-    let candidate: SubmissionRecord?
-    if let staged = submissions[id] {
-      candidate = staged
-    } else {
-      candidate = try await session.store.submission(id)
-    }
-    guard var record = candidate else {
-      throw PerdureError(.notFound, "submission \(id) does not exist")
-    }
-    if record.isSettled { return }
-    record.state = try settlement(record)
-    if case .done(_, let answer) = record.state,
-      record.kind != .input || candidate?.status != .placed || answer == nil
-    {
-      throw PerdureError(.invalidBatch, "submission \(id) is no placed input")
-    }
-    if submissions[id] == nil { submissionOrder.append(id) }
-    submissions[id] = record
-    if !minted.contains(id.value) { facts.types[id.value] = .submission }
   }
 
   /// Adds a fact beside the records.

@@ -1,0 +1,112 @@
+import Perdure
+import PerdureModel
+import PerdureStorage
+import PerdureTestKit
+import PerdureValue
+import Synchronization
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct LargeDocumentTests {
+  struct Book: Codable, Sendable {
+    var text: String
+    var lines: [String]
+  }
+
+  private static let book = Document("app.book", scope: .session) { _ in
+    Book(
+      text: String(repeating: "0123456789abcdef", count: 65_536),
+      lines: (0..<2_000).map { "line \($0)" }
+    )
+  }
+
+  /// Remembers what was written last.
+  private final class LastBatch: ForwardingStorage {
+    let base: any Storage = MemoryStorage()
+    private let last = Mutex<Batch?>(nil)
+
+    /// The text of the operations of the last commit; `nil` if it was no delta.
+    var operations: String? {
+      guard
+        case .changeDocument(_, .delta(_, let operations))? = last.withLock({ $0 })?.writes.first
+      else { return nil }
+      return JSON.array(operations.map { $0.json }).compactText
+    }
+
+    func apply(
+      _ group: [Batch],
+      expecting expected: StoreCounters,
+      nextId: Int64
+    ) async throws {
+      last.withLock { $0 = group.last }
+      try await base.apply(group, expecting: expected, nextId: nextId)
+    }
+  }
+
+  private func open() async throws -> (Harness, LastBatch) {
+    let storage = LastBatch()
+    let harness = try await Harness.open(.custom(storage), models: ScriptedModel { _ in [] })
+    try await harness.commit { tx in try await tx.edit(Self.book) { _ in } }
+    return (harness, storage)
+  }
+
+  @Test func `a word that a typed update appends to a megabyte is written as that word`()
+    async throws
+  {
+    let (harness, storage) = try await open()
+    try await harness.commit { tx in try await tx.update(Self.book) { $0.text += " word" } }
+    #expect(storage.operations == #"[["a",["text"]," word"]]"#)
+    try await harness.close()
+  }
+
+  @Test func `a word that an editor appends to a megabyte is written as that word`()
+    async throws
+  {
+    let (harness, storage) = try await open()
+    try await harness.commit { tx in
+      try await tx.edit(Self.book) { try $0.append(" word", to: ["text"]) }
+    }
+    #expect(storage.operations == #"[["a",["text"]," word"]]"#)
+    #expect(try await harness.value(Self.book)?.text.hasSuffix("f word") == true)
+    try await harness.close()
+  }
+
+  @Test func `a typed update of a long list is written by what it changed`() async throws {
+    let (harness, storage) = try await open()
+    try await harness.commit { tx in
+      try await tx.update(Self.book) { book in
+        book.lines.remove(at: 1_000)
+        book.lines.swapAt(3, 1_500)
+        book.lines.append("last")
+      }
+    }
+    let operations = try #require(storage.operations)
+    #expect(operations.utf8.count < 1_024, "\(operations)")
+    let lines = try await harness.value(Self.book)?.lines
+    #expect(lines?.count == 2_000)
+    #expect(lines?[3] == "line 1501")
+    try await harness.close()
+  }
+
+  @Test func `an editor does not work through the document`() async throws {
+    let (harness, _) = try await open()
+    func time(_ body: (Transaction) async throws -> Void) async throws -> Duration {
+      let start = ContinuousClock().now
+      try await harness.commit { try await body($0) }
+      return ContinuousClock().now - start
+    }
+    var (edits, updates) = ([Duration](), [Duration]())
+    for _ in 0..<15 {
+      edits.append(
+        try await time { tx in try await tx.edit(Self.book) { try $0.append("x", to: ["text"]) } }
+      )
+      updates.append(
+        try await time { tx in try await tx.update(Self.book) { $0.text += "x" } }
+      )
+    }
+    // An update decodes, encodes and compares everything; an edit copies the text at most. The
+    // shortest of each is the one that nothing else on the machine disturbed.
+    let (edit, update) = (try #require(edits.min()), try #require(updates.min()))
+    #expect(edit * 5 < update, "\(edit) against \(update)")
+    try await harness.close()
+  }
+}
