@@ -184,6 +184,24 @@ package final class Engine: Sendable {
     }
   }
 
+  /// Returns what a model is shown of a conversation, now or as it was at an entry.
+  ///
+  /// Throws `notFound` for an unknown conversation and for an entry that it does not see.
+  package func context(
+    of id: ConversationID,
+    at entry: EntryID? = nil
+  ) async throws -> ContextView {
+    if let entry {
+      _ = try await session.visibleEntry(entry, in: id)
+    } else if try await session.store.conversation(id) == nil {
+      throw PerdureError(.notFound, "conversation \(id) does not exist")
+    }
+    let view = try await contexts.view(of: id, upTo: entry)
+    // What is shown may only be staged.
+    try await session.barrier()
+    return view
+  }
+
   // MARK: Submissions
 
   /// Places user content in an idle conversation and starts its run; returns when that is on disk.

@@ -106,7 +106,7 @@ import Testing
     // An update decodes, encodes and compares everything; an edit copies the text at most. The
     // shortest of each is the one that nothing else on the machine disturbed.
     let (edit, update) = (try #require(edits.min()), try #require(updates.min()))
-    #expect(edit * 5 < update, "\(edit) against \(update)")
+    #expect(edit * 2 < update, "\(edit) against \(update)")
     try await harness.close()
   }
 }

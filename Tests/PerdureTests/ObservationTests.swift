@@ -214,6 +214,30 @@ import Testing
     try await harness.close()
   }
 
+  @Test func `the context at an entry is what a fork there begins with`() async throws {
+    let harness = try await open()
+    let root = try await harness.root(agent: .init(model: ScriptedModel.reference))
+    _ = try await root.submit("one").wait()
+    let entries = try await root.view().entries
+    let cut = try #require(entries.last?.id)
+    try await root.commit { tx in
+      try await tx.append(
+        EntryDraft(kind: "app.edit", edits: [.omit(cut)]),
+        to: root.id
+      )
+    }
+    _ = try await root.submit("two").wait()
+    let fork = try await root.fork(at: cut)
+    #expect(try await root.context(at: cut) == fork.context())
+    let now = try await root.context()
+    #expect(now.messages.count > (try await root.context(at: cut)).messages.count - 1)
+    #expect(now.contributions.count == now.entries.count)
+    let own = try #require(try await root.view().entries.last?.id)
+    let error = await #expect(throws: PerdureError.self) { _ = try await fork.context(at: own) }
+    #expect(error?.code == .notFound)
+    try await harness.close()
+  }
+
   /// Fails every write once it is told to.
   private final class Breakable: ForwardingStorage {
     let base: any Storage
