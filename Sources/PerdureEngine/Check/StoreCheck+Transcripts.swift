@@ -126,6 +126,9 @@ private struct ContextCheck {
   private let edits: [EntryID: ContextEdit]
   /// The entries since the newest answer.
   private var open: [EntryRecord] = []
+  /// What the prompts behind the marker say together, and where they stand.
+  private var prompt = PromptState()
+  private var prompts: Set<EntryID> = []
 
   init(head: EntryRecord?, edits: [EntryID: ContextEdit]) {
     self.head = head
@@ -134,7 +137,27 @@ private struct ContextCheck {
 
   mutating func add(_ entry: EntryRecord) -> [(code: String, message: String)] {
     defer { open.append(edited(entry)) }
-    return isAnswer(entry) ? end() : []
+    return (checkPrompt(entry) ? [] : [Self.secondPrompt(entry)])
+      + (isAnswer(entry) ? end() : [])
+  }
+
+  private static func secondPrompt(_ entry: EntryRecord) -> (code: String, message: String) {
+    ("baseline", "the entry \(entry.id) is a second whole prompt behind one head marker")
+  }
+
+  /// Whether a system entry changes the prompt before it and does not restate it.
+  private mutating func checkPrompt(_ entry: EntryRecord) -> Bool {
+    guard entry.kind == "pi.system", head.map({ entry.id > $0.id }) ?? true else { return true }
+    let omits = (entry.edits ?? []).contains { prompts.contains($0.target) }
+    var restates = false
+    for message in edited(entry).model ?? [] where MessageRole(message) == .system {
+      let added = message["toolsAdded"]?.array ?? []
+      let offers = !added.isEmpty && added.allSatisfy { prompt.tools.contains($0) }
+      restates = restates || (offers && message["toolsRemoved"] == nil)
+      prompt.apply(message)
+    }
+    defer { prompts.insert(entry.id) }
+    return !omits && !restates
   }
 
   private func isAnswer(_ entry: EntryRecord) -> Bool {
