@@ -1,6 +1,7 @@
 #include "perdure_sha256.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const uint32_t round_constants[64] = {
@@ -38,20 +39,59 @@ static void add_block(uint32_t state[8], const unsigned char *block) {
   for (int i = 0; i < 8; i++) state[i] += v[i];
 }
 
-void perdure_sha256(const void *bytes, unsigned long count, unsigned char digest[32]) {
-  uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const unsigned char *at = bytes;
-  unsigned long left = count;
-  for (; left >= 64; left -= 64, at += 64) add_block(state, at);
+static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
+/* Adds the last bytes, fewer than 64, of `total`. */
+static void end(uint32_t state[8], const unsigned char *at, unsigned long left, uint64_t total,
+                unsigned char digest[32]) {
   unsigned char tail[128] = {0};
   if (left) memcpy(tail, at, left);
   tail[left] = 0x80;
   unsigned long size = left < 56 ? 64 : 128;
-  uint64_t bits = (uint64_t)count * 8;
+  uint64_t bits = total * 8;
   for (int i = 0; i < 8; i++) tail[size - 1 - (unsigned long)i] = (unsigned char)(bits >> 8 * i);
   for (unsigned long i = 0; i < size; i += 64) add_block(state, tail + i);
 
   for (int i = 0; i < 32; i++) digest[i] = (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void perdure_sha256(const void *bytes, unsigned long count, unsigned char digest[32]) {
+  uint32_t state[8];
+  memcpy(state, start, sizeof state);
+  const unsigned char *at = bytes;
+  unsigned long left = count;
+  for (; left >= 64; left -= 64, at += 64) add_block(state, at);
+  end(state, at, left, count, digest);
+}
+
+struct perdure_sha256_stream {
+  uint32_t state[8];
+  uint64_t total;
+  unsigned char rest[64];
+};
+
+struct perdure_sha256_stream *perdure_sha256_begin(void) {
+  struct perdure_sha256_stream *stream = calloc(1, sizeof *stream);
+  if (stream) memcpy(stream->state, start, sizeof stream->state);
+  return stream;
+}
+
+void perdure_sha256_add(struct perdure_sha256_stream *stream, const void *bytes,
+                        unsigned long count) {
+  const unsigned char *at = bytes;
+  while (count > 0) {
+    unsigned long held = stream->total % 64;
+    unsigned long taken = count < 64 - held ? count : 64 - held;
+    memcpy(stream->rest + held, at, taken);
+    stream->total += taken;
+    at += taken;
+    count -= taken;
+    if (held + taken == 64) add_block(stream->state, stream->rest);
+  }
+}
+
+void perdure_sha256_end(struct perdure_sha256_stream *stream, unsigned char digest[32]) {
+  end(stream->state, stream->rest, stream->total % 64, stream->total, digest);
+  free(stream);
 }

@@ -277,6 +277,15 @@ void perdure_text_queue_output(void) {
   release(&text);
 }
 
+int perdure_text_wait_output(long long limit) {
+  pthread_mutex_lock(&output.mutex);
+  while (output.running && output.failure == 0 && (long long)output.waiting.count > limit)
+    pthread_cond_wait(&output.changed, &output.mutex);
+  int result = output.failure;
+  pthread_mutex_unlock(&output.mutex);
+  return result;
+}
+
 int perdure_text_finish_output(void) {
   pthread_mutex_lock(&output.mutex);
   while (output.running && (output.waiting.count > 0 || output.writing))

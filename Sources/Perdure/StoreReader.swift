@@ -42,6 +42,50 @@ public struct StoreReader: Sendable {
     }
   }
 
+  /// Calls `body` with the entries that a conversation sees, oldest first, page by page; with
+  /// `last` only with the newest so many. It ends early when `body` returns `false`.
+  ///
+  /// Memory does not grow with the conversation; entries that are appended meanwhile are left out
+  /// where `last` is given.
+  public func forEachEntry(
+    of id: ConversationID,
+    last: Int64? = nil,
+    _ body: (EntryRecord) async throws -> Bool
+  ) async throws {
+    var query = EntryQuery(conversationId: id)
+    if let last {
+      guard let bounds = try await newest(last, of: id) else { return }
+      (query.minEntry, query.maxEntry) = (bounds.lowerBound, bounds.upperBound)
+    }
+    var cursor: Cursor?
+    repeat {
+      let page = try await storage.scanEntries(
+        query,
+        PageRequest(limit: 256, cursor: cursor, order: .ascending)
+      )
+      for entry in page.items { if try await !body(entry) { return } }
+      cursor = page.next
+    } while cursor != nil
+  }
+
+  /// The first and the last id of the newest entries.
+  private func newest(_ count: Int64, of id: ConversationID) async throws -> ClosedRange<EntryID>? {
+    var left = count
+    var cursor: Cursor?
+    var bounds: ClosedRange<EntryID>?
+    repeat {
+      let page = try await storage.scanEntries(
+        EntryQuery(conversationId: id),
+        PageRequest(limit: Int(min(left, 256)), cursor: cursor, order: .descending)
+      )
+      guard let first = page.items.first?.id, let last = page.items.last?.id else { break }
+      bounds = last...(bounds?.upperBound ?? first)
+      left -= Int64(page.items.count)
+      cursor = page.next
+    } while cursor != nil && left > 0
+    return bounds
+  }
+
   /// Returns the tasks of a conversation, or of all, in order.
   public func tasks(of id: ConversationID? = nil) async throws -> [TaskRecord] {
     try await Page.all { try await storage.scanTasks(TaskQuery(conversationId: id), $0) }

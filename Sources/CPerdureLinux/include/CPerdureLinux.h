@@ -6,6 +6,7 @@
 #include "perdure_bench.h"
 #include "perdure_breadcrumb.h"
 #include "perdure_clock.h"
+#include "perdure_copies.h"
 #include "perdure_curl.h"
 #include "perdure_files.h"
 #include "perdure_sha256.h"

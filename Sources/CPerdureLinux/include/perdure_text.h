@@ -53,6 +53,9 @@ int perdure_text_write_error(void);
 /* Queues the outgoing text for standard output, which a thread of its own writes. */
 void perdure_text_queue_output(void);
 
+/* Waits until at most `limit` bytes are queued; 0, or -errno if standard output has failed. */
+int perdure_text_wait_output(long long limit);
+
 /* Waits until the queue is written; 0 or -errno of the first failure. */
 int perdure_text_finish_output(void);
 

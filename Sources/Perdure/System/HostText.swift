@@ -149,6 +149,11 @@ package enum HostText {
     perdure_text_queue_output()
   }
 
+  /// Waits until little is queued for standard output; `false` if nobody takes it any more.
+  ///
+  /// Whoever queues much calls it now and then, so that a slow reader costs no memory.
+  package static func waitForOutput() -> Bool { perdure_text_wait_output(1 << 20) == 0 }
+
   /// Waits until standard output has everything; returns why it could not, if so.
   ///
   /// A reader that went away is no reason: it had seen enough.

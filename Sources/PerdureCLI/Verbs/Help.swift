@@ -3,9 +3,9 @@ import Perdure
 /// What `--help` says.
 enum Help {
   /// The verbs, in the order in which they are listed.
-  static let verbs = [
-    RunVerb.verb, ResumeVerb.verb, LogVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
-  ]
+  static let verbs =
+    [RunVerb.verb, ResumeVerb.verb, LogVerb.verb] + StoreVerbs.all
+    + [PluginInspectVerb.verb, VersionVerb.verb]
 
   /// Returns the help of the whole program.
   static var overview: String {

@@ -7,9 +7,12 @@ enum LogVerb {
   static let verb = Verb(
     name: "log",
     summary: "show a conversation, for people or as JSON",
-    options: RunOptions.forOwnStores.filter { ["store", "json"].contains($0.name) },
+    options: RunOptions.forOwnStores.filter { ["store", "json"].contains($0.name) } + [
+      Option(name: "last", value: "N", help: "show only the newest N entries")
+    ],
     positionals: ["[CONVERSATION]"],
     notes: """
+      With --last the time it takes does not depend on how long the conversation is.
       It reads stores that another process works on, and stores of other versions, and
       changes nothing.
       """,
@@ -22,25 +25,28 @@ enum LogVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let id = try conversation(arguments)
+    let last = try arguments.number("last", in: 1...Int64(Int32.max))
     let address = try StoreAddress(arguments)
     let reader = try await address.openReader(isNamed: arguments.has("store"))
     guard let record = try await reader.reads.conversation(id) else {
-      let known = try await reader.conversations().map { "\($0.id)" }
+      let page = try await reader.reads.scanConversations(.init(), PageRequest(limit: 20))
+      let known = page.items.map { "\($0.id)" }
       throw PerdureError(
         .notFound,
         "the store \(address.text) has no conversation \(id)",
         hint: known.isEmpty
-          ? "it has none at all yet" : "it has \(known.prefix(20).joined(separator: ", "))"
+          ? "it has none at all yet" : "it has \(known.joined(separator: ", "))"
       )
     }
     reporter.header(["store": .string(address.text), "conversation": record.id.json])
-    for entry in try await reader.entries(of: id) {
+    try await reader.forEachEntry(of: id, last: last) { entry in
       let time = try await reader.time(ofEntry: entry.id)
       if reporter.isJSON {
         reporter.event("entry", EventReport.members(of: entry, at: time))
       } else {
         show(entry, time, reporter)
       }
+      return HostText.waitForOutput()
     }
     let live = try await reader.liveTasks().filter { $0.conversationId == id }
     let owner = address.owner

@@ -125,16 +125,16 @@ package final class FolderFiles: StoreFiles {
   // MARK: Words
 
   @discardableResult
-  private static func check(_ result: Int64) throws(FileFailure) -> Int64 {
+  static func check(_ result: Int64) throws(FileFailure) -> Int64 {
     guard result < 0 else { return result }
     let code = Int32(clamping: -result)
     let count = perdure_text_error(code)
     throw FileFailure(code: code, String(decoding: take(count), as: UTF8.self))
   }
 
-  private static func put(_ text: String) { put(Array(text.utf8)) }
+  static func put(_ text: String) { put(Array(text.utf8)) }
 
-  private static func put(_ bytes: [UInt8]) {
+  static func put(_ bytes: [UInt8]) {
     let bytes = bytes.span
     var index = 0
     while index < bytes.count {
@@ -146,7 +146,7 @@ package final class FolderFiles: StoreFiles {
     }
   }
 
-  private static func take(_ count: Int64) -> [UInt8] {
+  static func take(_ count: Int64) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(Int(max(0, count)))
     var index: Int64 = 0

@@ -73,7 +73,7 @@ package final class JSONLStorage: InMemoryReads {
     StoreLock.owner(ofFile: path + "/" + JSONLNames.lock)
   }
 
-  private static func folder(
+  static func folder(
     _ path: String,
     _ errors: JSONLErrors,
     creates: Bool
@@ -86,7 +86,7 @@ package final class JSONLStorage: InMemoryReads {
   }
 
   /// Throws unless the folder holds a store or, if `mayBeEmpty`, nothing.
-  private static func requireStore(
+  static func requireStore(
     _ files: any StoreFiles,
     _ errors: JSONLErrors,
     mayBeEmpty: Bool

@@ -37,6 +37,24 @@ struct LineReader {
 
   /// Visits the lines in order; an error without a place in it gets the line's.
   func visit(_ body: (Line) throws -> Void) throws {
+    try visitEach(body) { number, error in throw error }
+  }
+
+  /// Visits the lines in order, and goes on with the next one after an error in one.
+  func visit(
+    _ body: (Line) throws -> Void,
+    reporting report: (_ number: Int, PerdureError) -> Void
+  ) throws {
+    try visitEach(body) { number, error in
+      guard error.code == .storeCorrupt else { throw error }
+      report(number, error)
+    }
+  }
+
+  private func visitEach(
+    _ body: (Line) throws -> Void,
+    failing: (Int, PerdureError) throws -> Void
+  ) throws {
     var start = 0
     var number = 1
     while start < size {
@@ -46,9 +64,11 @@ struct LineReader {
         try check(json)
         try body(Line(json: json, number: number, bytes: start..<end))
       } catch let error as JSONError {
-        throw errors.corrupt(name, line: number, "\(error)")
+        try failing(number, errors.corrupt(name, line: number, "\(error)"))
       } catch let error as PerdureError where error.details == nil && error.code == .storeCorrupt {
-        throw errors.corrupt(name, line: number, JSONLErrors.cause(error))
+        try failing(number, errors.corrupt(name, line: number, JSONLErrors.cause(error)))
+      } catch let error as PerdureError {
+        try failing(number, error)
       }
       start = end + 1
       number += 1

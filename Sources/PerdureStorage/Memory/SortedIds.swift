@@ -2,7 +2,12 @@ import PerdureModel
 
 /// Ids in ascending order; adding the greatest is cheap, because that is how records arrive.
 struct SortedIds {
-  private(set) var values: [Int64] = []
+  private(set) var values: [Int64]
+
+  init() { values = [] }
+
+  /// Takes ids that ascend already.
+  init(ascending values: [Int64]) { self.values = values }
 
   /// The first position whose id is not less than `id`.
   private func position(_ id: Int64) -> Int {
