@@ -106,28 +106,3 @@ struct DocumentForm<Value: Codable> {
     PerdureError(.documentMismatch, "document '\(kind)' \(problem)", cause: "\(cause)")
   }
 }
-
-extension JSON {
-  /// Returns this value with the members of its objects in the order that they have in `other`.
-  ///
-  /// The order of a dictionary differs from run to run; taking it over would be no change that
-  /// anybody made.
-  func arranged(like other: JSON) -> JSON {
-    switch (self, other) {
-    case (.object(let members), .object(let old)):
-      var arranged = JSONObject()
-      for (key, before) in old {
-        if let value = members[key] { arranged[key] = value.arranged(like: before) }
-      }
-      for (key, value) in members where old[key] == nil { arranged[key] = value }
-      return .object(arranged)
-    case (.array(let elements), .array(let old)):
-      return .array(
-        elements.enumerated().map { index, element in
-          old.indices.contains(index) ? element.arranged(like: old[index]) : element
-        }
-      )
-    default: return self
-    }
-  }
-}

@@ -143,6 +143,11 @@ import Testing
     }
   }
 
+  @Test func `an element that is set at the end is recorded as an insertion`() throws {
+    let recorded = try operations(["a": [1]]) { try $0.set(["a", 1], 2) }
+    #expect(recorded == [.splice(["a"], at: 1, remove: 0, insert: [2])])
+  }
+
   @Test func `an object with a key that no path may name is set whole`() throws {
     let recorded = try operations(["a": ["__proto__": 1]]) {
       try $0.assign(["a"], ["__proto__": 2])

@@ -87,6 +87,29 @@ import Testing
     try await harness.close()
   }
 
+  @Test func `dictionaries that move within a list keep their members in order`() async throws {
+    let storage = LastBatch()
+    let harness = try await Harness.open(.custom(storage), models: ScriptedModel { _ in [] })
+    let table = Document("app.table", scope: .session) { _ in
+      [
+        "rows": (0..<200).map { row in
+          Dictionary(uniqueKeysWithValues: (0..<8).map { ("column \($0)", row * 8 + $0) })
+        }
+      ]
+    }
+    try await harness.commit { tx in try await tx.edit(table) { _ in } }
+    try await harness.commit { tx in
+      try await tx.update(table) { value in
+        value["rows"]?.removeFirst()
+        value["rows"]?[100]["column 3"] = -1
+      }
+    }
+    #expect(
+      storage.operations == #"[["p",["rows"],0,1,[]],["s",["rows",100,"column 3"],-1]]"#
+    )
+    try await harness.close()
+  }
+
   @Test func `an editor does not work through the document`() async throws {
     let (harness, _) = try await open()
     func time(_ body: (Transaction) async throws -> Void) async throws -> Duration {

@@ -78,12 +78,23 @@ package struct DocumentDraft: Sendable {
   }
 
   private func setOperations(_ path: [PathSegment], _ new: JSON) -> [Operation] {
-    guard let old = value.value(at: path) else { return [.set(path, new)] }
+    guard let old = value.value(at: path) else { return [addition(path, new)] }
     return Difference.ofLeaf(path, old, new)
   }
 
+  /// Sets what is not there yet.
+  private func addition(_ path: [PathSegment], _ new: JSON) -> Operation {
+    // pi-durable-python 1.4.0 does not take the end of an array for a place to set.
+    if case .index(let index)? = path.last,
+      case .array(let elements)? = value.value(at: path.dropLast()), index == elements.count
+    {
+      return .splice(Array(path.dropLast()), at: index, remove: 0, insert: [new])
+    }
+    return .set(path, new)
+  }
+
   private func assignOperations(_ path: [PathSegment], _ new: JSON) -> [Operation] {
-    guard let old = value.value(at: path) else { return [.set(path, new)] }
+    guard let old = value.value(at: path) else { return [addition(path, new)] }
     var difference = Difference()
     difference.compare(path, old, new)
     return difference.operations

@@ -5,7 +5,8 @@ public struct ConversationView: Sendable, Equatable {
   public var conversation: ConversationRecord
   /// The active transcript: the newest head marker, then the other entries of its range.
   public var entries: [EntryRecord]
-  /// The values of the built-in documents that exist, by kind (`pi.agent`, `pi.live`, …).
+  /// The values of the built-in documents that exist, by kind (`pi.agent`, `pi.live`, …), and of
+  /// those that the view was asked to mount; a family is an object by key.
   public var documents: [JSONString: JSON]
 
   /// Makes a view.
