@@ -171,7 +171,12 @@ import Testing
       "conversation 1",
       live("tools", [["callId": "c", "taskId": 99]])
     ),
-    Damage("a compaction that is not listed", "compaction", "conversation 1", live("compactions", nil)),
+    Damage(
+      "a compaction that is not listed",
+      "compaction",
+      "conversation 1",
+      live("compactions", nil)
+    ),
     Damage(
       "a listed compaction that is decided",
       "compaction",

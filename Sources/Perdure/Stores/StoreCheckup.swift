@@ -60,7 +60,7 @@ package struct StoreCheckup: Sendable {
         report(StoreFinding("not_one_moment", "the store", message, isDamage: false))
       }
       return visited
-    } catch let error as PerdureError where error.code == .storeCorrupt {
+    } catch let error as PerdureError where [.storeCorrupt, .storageFailed].contains(error.code) {
       await store.close()
       let cause = error.cause ?? error.message
       report(StoreFinding("unreadable", "the store", "the check could not be ended (\(cause))"))
