@@ -56,7 +56,8 @@ package struct StoreCheckup: Sendable {
       let visited = try await StoreCheck.run(store, report: report)
       await store.close()
       if watch.wasDisturbed {
-        let message = "it was opened for writing meanwhile, so this may be of two moments; repeat it"
+        let message =
+          "it was opened for writing meanwhile, so this may be of two moments; repeat it"
         report(StoreFinding("not_one_moment", "the store", message, isDamage: false))
       }
       return visited
