@@ -102,12 +102,16 @@ extension StoreCheck {
     let head = try await reads.latestHeadMarker(id, atOrBefore: nil)
     var edits: [EntryID: ContextEdit] = [:]
     let query = EntryQuery(conversationId: id, minEntry: head?.head)
-    try await forEach({ try await $0.reads.scanEntries(query, $1) }) { _, entry in
+    try await forEach {
+      try await $0.reads.scanEntries(query, $1)
+    } body: { _, entry in
       for edit in entry.edits ?? [] { edits[edit.target] = edit }
     }
     var check = ContextCheck(head: head, edits: edits)
     if let head { report(check.add(head), object) }
-    try await forEach({ try await $0.reads.scanEntries(query, $1) }) {
+    try await forEach {
+      try await $0.reads.scanEntries(query, $1)
+    } body: {
       if $1.head == nil { $0.report(check.add($1), object) }
     }
     report(check.end(), object)
