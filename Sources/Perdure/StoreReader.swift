@@ -42,10 +42,9 @@ public struct StoreReader: Sendable {
     }
   }
 
-  /// Calls `body` with the entries that a conversation sees, oldest first, page by page; with
-  /// `last` only with the newest so many. It ends early when `body` returns `false`.
+  /// Calls `body` with the entries that a conversation sees, oldest first, until it returns `false`.
   ///
-  /// Memory does not grow with the conversation; entries that are appended meanwhile are left out
+  /// With `last` these are only the newest so many. Memory does not grow with the conversation; entries that are appended meanwhile are left out
   /// where `last` is given.
   public func forEachEntry(
     of id: ConversationID,

@@ -104,7 +104,9 @@ struct ImportRules {
     for section in StoreSection.allCases {
       let (found, said) = (self.counts[section] ?? 0, counts[section] ?? 0)
       guard found == said else {
-        throw ExportLine.bad("it counts \(said) lines of the type \(section.rawValue), not \(found)")
+        throw ExportLine.bad(
+          "it counts \(said) lines of the type \(section.rawValue), not \(found)"
+        )
       }
     }
     for (id, document) in documents.sorted(by: { $0.key < $1.key })

@@ -56,11 +56,12 @@ package struct StoreCheckup: Sendable {
       let visited = try await StoreCheck.run(store, report: report)
       await store.close()
       if watch.wasDisturbed {
-        let message = "it was opened for writing meanwhile, so this may be of two moments; repeat it"
+        let message =
+          "it was opened for writing meanwhile, so this may be of two moments; repeat it"
         report(StoreFinding("not_one_moment", "the store", message, isDamage: false))
       }
       return visited
-    } catch let error as PerdureError where error.code == .storeCorrupt {
+    } catch let error as PerdureError where [.storeCorrupt, .storageFailed].contains(error.code) {
       await store.close()
       let cause = error.cause ?? error.message
       report(StoreFinding("unreadable", "the store", "the check could not be ended (\(cause))"))

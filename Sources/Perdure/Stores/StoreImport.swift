@@ -65,7 +65,8 @@ package struct StoreImport {
         let bytes = Array(rest[begin...end])
         do {
           try await take(bytes, digest)
-        } catch let error as PerdureError where error.details == nil
+        } catch let error as PerdureError
+          where error.details == nil
           && [.invalidInput, .storeCorrupt].contains(error.code)
         {
           throw located(error, line)
@@ -82,7 +83,8 @@ package struct StoreImport {
         .invalidInput,
         isEnded
           ? "\(path) goes on behind the line that ends it"
-          : line == 0 ? "\(path) is no export of a store" : "\(path) is cut off behind line \(line)",
+          : line == 0
+            ? "\(path) is no export of a store" : "\(path) is cut off behind line \(line)",
         hint: "export the store again; nothing was imported"
       )
     }

@@ -2,8 +2,10 @@ import PerdureModel
 import PerdureValue
 
 extension StoreCheck {
-  /// Own entries follow those that are inherited, and no call of an answer has two results.
-  mutating func checkTranscript(of conversation: ConversationRecord, _ object: String) async throws {
+  /// Own entries follow those that are inherited, no call of an answer has two results, and
+  /// `pi.usage` is the sum of what entries report.
+  mutating func checkTranscript(of conversation: ConversationRecord, _ object: String) async throws
+  {
     let id = conversation.id
     if let parent = conversation.parent {
       // Own entries come first in this order, so one that is too old is the first.
@@ -17,6 +19,7 @@ extension StoreCheck {
     }
     var results: Set<JSONString> = []
     var last: EntryID?
+    var sums = UsageSums()
     try await forEach {
       try await $0.reads.scanEntries(Self.ownEntries(of: conversation), $1)
     } body: { check, entry in
@@ -24,6 +27,7 @@ extension StoreCheck {
         check.find("entry_order", "entry \(entry.id)", "it comes behind the entry \(last)")
       }
       last = entry.id
+      sums.add(entry)
       if entry.kind == "pi.assistant" { results = [] }
       guard entry.kind == "pi.tool-result", let call = entry.model?.first?["toolCallId"]?.string
       else { return }
@@ -34,6 +38,7 @@ extension StoreCheck {
         "it is a second result of the call \(call.literal)"
       )
     }
+    try await checkUsage(of: id, sums, object)
   }
 
   private static func ownEntries(of conversation: ConversationRecord) -> EntryQuery {
@@ -43,35 +48,24 @@ extension StoreCheck {
 
   // MARK: Usage
 
-  /// `pi.usage` is the sum of what entries report, and of attempts that left none.
-  mutating func checkUsage(of conversation: ConversationRecord, _ object: String) async throws {
-    var models: [JSONString: Usage] = [:]
-    var tools: [JSONString: Usage] = [:]
-    try await forEach {
-      try await $0.reads.scanEntries(Self.ownEntries(of: conversation), $1)
-    } body: { _, entry in
-      for message in entry.model ?? [] {
-        guard let usage = message["usage"] else { continue }
-        if entry.kind == "pi.assistant" {
-          let name = "\(message["provider"]?.text ?? "")/\(message["model"]?.text ?? "")"
-          models[JSONString(name), default: Usage()].add(Usage(json: usage))
-        } else if entry.kind == "pi.tool-result", let name = message["toolName"]?.string {
-          tools[name, default: Usage()].add(Usage(json: usage))
-        }
-      }
-    }
-    guard let stored = try await document("pi.usage", conversation.id) else {
+  /// `pi.usage` counts what entries report, and attempts that left none.
+  private func checkUsage(
+    of id: ConversationID,
+    _ sums: UsageSums,
+    _ object: String
+  ) async throws {
+    guard let stored = try await document("pi.usage", id) else {
       // A conversation that another program made without built-in documents counts nothing.
       return
     }
     // A summary that did not come about was paid for, and left no entry.
     let compactions = try await reads.scanTasks(
-      TaskQuery(conversationId: conversation.id, kind: "pi.compaction"),
+      TaskQuery(conversationId: id, kind: "pi.compaction"),
       PageRequest(limit: 1)
     )
     let hasAttempts = !compactions.items.isEmpty
-    compare("models", stored["models"], models, object, mayExceed: hasAttempts)
-    compare("tools", stored["tools"], tools, object, mayExceed: false)
+    compare("models", stored["models"], sums.models, object, mayExceed: hasAttempts)
+    compare("tools", stored["tools"], sums.tools, object, mayExceed: false)
   }
 
   private func compare(
@@ -93,7 +87,11 @@ extension StoreCheck {
       )
     }
     for name in stored.keys where sums[name] == nil && !mayExceed {
-      find("usage", object, "the usage of \(bucket) \(name.literal) is counted, and no entry has it")
+      find(
+        "usage",
+        object,
+        "the usage of \(bucket) \(name.literal) is counted, and no entry has it"
+      )
     }
   }
 
@@ -104,12 +102,16 @@ extension StoreCheck {
     let head = try await reads.latestHeadMarker(id, atOrBefore: nil)
     var edits: [EntryID: ContextEdit] = [:]
     let query = EntryQuery(conversationId: id, minEntry: head?.head)
-    try await forEach({ try await $0.reads.scanEntries(query, $1) }) { _, entry in
+    try await forEach {
+      try await $0.reads.scanEntries(query, $1)
+    } body: { _, entry in
       for edit in entry.edits ?? [] { edits[edit.target] = edit }
     }
     var check = ContextCheck(head: head, edits: edits)
     if let head { report(check.add(head), object) }
-    try await forEach({ try await $0.reads.scanEntries(query, $1) }) {
+    try await forEach {
+      try await $0.reads.scanEntries(query, $1)
+    } body: {
       if $1.head == nil { $0.report(check.add($1), object) }
     }
     report(check.end(), object)
@@ -120,11 +122,29 @@ extension StoreCheck {
   }
 }
 
+/// What entries report of what they cost.
+private struct UsageSums {
+  var models: [JSONString: Usage] = [:]
+  var tools: [JSONString: Usage] = [:]
+
+  mutating func add(_ entry: EntryRecord) {
+    for message in entry.model ?? [] {
+      guard let usage = message["usage"] else { continue }
+      if entry.kind == "pi.assistant" {
+        let name = "\(message["provider"]?.text ?? "")/\(message["model"]?.text ?? "")"
+        models[JSONString(name), default: Usage()].add(Usage(json: usage))
+      } else if entry.kind == "pi.tool-result", let name = message["toolName"]?.string {
+        tools[name, default: Usage()].add(Usage(json: usage))
+      }
+    }
+  }
+}
+
 /// Derives a context piece by piece: what precedes an answer no longer changes once it is there.
 private struct ContextCheck {
   private let head: EntryRecord?
   private let edits: [EntryID: ContextEdit]
-  /// The entries since the newest answer.
+  /// The newest answer and the results since.
   private var open: [EntryRecord] = []
   /// What the prompts behind the marker say together, and where they stand.
   private var prompt = PromptState()
@@ -136,7 +156,12 @@ private struct ContextCheck {
   }
 
   mutating func add(_ entry: EntryRecord) -> [(code: String, message: String)] {
-    defer { open.append(edited(entry)) }
+    // Only answers and results decide which result goes behind which call.
+    let counts = (edited(entry).model ?? []).contains { message in
+      let role = MessageRole(message)
+      return role == .assistant || role == .toolResult
+    }
+    defer { if counts { open.append(edited(entry)) } }
     return (checkPrompt(entry) ? [] : [Self.secondPrompt(entry)])
       + (isAnswer(entry) ? end() : [])
   }

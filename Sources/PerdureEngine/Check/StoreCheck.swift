@@ -3,8 +3,8 @@ import PerdureValue
 
 /// Checks what must hold of every store between two commits, whatever was killed when.
 ///
-/// It reads in pages, so that its memory does not grow with the store but for the usage of each
-/// conversation it is at and what that conversation has queued.
+/// It reads in pages: memory grows with what one conversation has queued and with its models and
+/// tools, not with the store.
 package struct StoreCheck {
   let reads: any StorageReads
   private let report: FindingSink
@@ -26,7 +26,9 @@ package struct StoreCheck {
     var check = StoreCheck(reads, report)
     try await check.checkTasks()
     try await check.checkAddresses(.session, "the session")
-    try await check.forEach { try await $0.reads.scanConversations(.init(), $1) } body: {
+    try await check.forEach {
+      try await $0.reads.scanConversations(.init(), $1)
+    } body: {
       $0.conversationCount += 1
       try await $0.check($1)
     }
@@ -87,7 +89,9 @@ package struct StoreCheck {
 
   private mutating func checkTasks() async throws {
     try await attempt("the tasks") { check in
-      try await check.forEach { try await $0.reads.scanTasks(TaskQuery(), $1) } body: {
+      try await check.forEach {
+        try await $0.reads.scanTasks(TaskQuery(), $1)
+      } body: {
         $0.taskCount += 1
         try await $0.check($1)
       }
@@ -106,7 +110,12 @@ package struct StoreCheck {
     }
     if task.isLive, let id = task.owner {
       let owner = try await reads.task(id)
-      require(owner?.isLive == true, "ended_owner", object, "it lives, and its owner \(id) does not")
+      require(
+        owner?.isLive == true,
+        "ended_owner",
+        object,
+        "it lives, and its owner \(id) does not"
+      )
       require(
         owner == nil || owner?.conversationId == task.conversationId,
         "owner",
@@ -155,7 +164,6 @@ package struct StoreCheck {
     try await attempt(object) { try await $0.checkEdges(of: conversation, object) }
     try await attempt(object) { try await $0.checkRun(of: conversation.id, object) }
     try await attempt(object) { try await $0.checkQueue(of: conversation.id, object) }
-    try await attempt(object) { try await $0.checkUsage(of: conversation, object) }
     try await attempt(object) { try await $0.checkTranscript(of: conversation, object) }
     try await attempt(object) { try await $0.checkContext(of: conversation.id, object) }
     try await checkAddresses(.conversation(conversation.id), object)

@@ -45,7 +45,7 @@ package enum StorePart: Sendable, Equatable {
 }
 
 /// The place of a part: parts ascend by section, scope, id and sequence number.
-package struct StorePlace: Sendable, Hashable, Comparable {
+package struct StorePlace: Sendable, Comparable {
   package var section: StoreSection
   package var scope: String
   package var id: Int64
@@ -59,9 +59,14 @@ package struct StorePlace: Sendable, Hashable, Comparable {
     self.sequence = sequence
   }
 
+  // Bytes, as SQLite compares them; two spellings of one letter are two scopes.
+  package static func == (left: StorePlace, right: StorePlace) -> Bool {
+    left.section == right.section && left.scope.utf8.elementsEqual(right.scope.utf8)
+      && left.id == right.id && left.sequence == right.sequence
+  }
+
   package static func < (left: StorePlace, right: StorePlace) -> Bool {
     if left.section != right.section { return left.section < right.section }
-    // Bytes, as SQLite compares them; two spellings of one letter are two scopes.
     if !left.scope.utf8.elementsEqual(right.scope.utf8) {
       return left.scope.utf8.lexicographicallyPrecedes(right.scope.utf8)
     }

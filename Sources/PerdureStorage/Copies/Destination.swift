@@ -86,7 +86,8 @@ package final class Destination: Sendable {
     return PerdureError(
       .storeUnwritable,
       "\(path) cannot be written",
-      hint: isFull ? "free space on its file system" : "check that its folder exists and is writable",
+      hint: isFull
+        ? "free space on its file system" : "check that its folder exists and is writable",
       cause: failure.description
     )
   }

@@ -116,7 +116,9 @@ private struct JSONLExamination {
       last = marker.sequence
       markers.append(marker)
       digests[marker.sequence] = ExtrasRecord.digest(main.text(of: line))
-    } reporting: { broken.append(($0, $1)) }
+    } reporting: {
+      broken.append(($0, $1))
+    }
     for (line, error) in broken { find("line", line: line, of: main.name, error) }
     self.markers = markers
     self.digests = digests
@@ -151,7 +153,9 @@ private struct JSONLExamination {
       lines.append(
         SidecarFile.Line(record: record, start: line.bytes.lowerBound, number: line.number)
       )
-    } reporting: { broken.append(($0, $1)) }
+    } reporting: {
+      broken.append(($0, $1))
+    }
     for (line, error) in broken { find("line", line: line, of: name, error) }
     references.add(sidecar, lines)
   }
@@ -189,7 +193,9 @@ private struct JSONLExamination {
       }
       for write in record.writes { state.set(write) }
       state.counters.nextId = max(state.counters.nextId, record.nextId ?? 0)
-    } reporting: { broken.append(($0, $1)) }
+    } reporting: {
+      broken.append(($0, $1))
+    }
     self.state = state
     for (line, error) in broken { find("line", line: line, of: file.name, error) }
     if unconfirmed, broken.isEmpty {

@@ -16,6 +16,16 @@ package struct MemoryState {
   struct ExtraKey: Hashable {
     let scope: String
     let id: Int64
+
+    // Two spellings of one letter are two scopes, as in the other backends.
+    static func == (left: ExtraKey, right: ExtraKey) -> Bool {
+      left.id == right.id && left.scope.utf8.elementsEqual(right.scope.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) {
+      for byte in scope.utf8 { hasher.combine(byte) }
+      hasher.combine(id)
+    }
   }
 
   var counters = StoreCounters()

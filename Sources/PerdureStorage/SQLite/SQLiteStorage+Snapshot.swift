@@ -70,7 +70,8 @@ struct StoreRows {
     }
   }
 
-  private func record(_ section: StoreSection, _ json: JSON, _ sequence: Int64) throws -> StorePart {
+  private func record(_ section: StoreSection, _ json: JSON, _ sequence: Int64) throws -> StorePart
+  {
     switch section {
     case .conversation: .conversation(try ConversationRecord(json: json))
     case .entry:
