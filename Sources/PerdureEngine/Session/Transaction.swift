@@ -282,27 +282,45 @@ package final class Transaction {
     _ id: SubmissionID,
     _ settlement: (SubmissionRecord) throws -> SubmissionRecord.State
   ) async throws {
-    try check()
-    hasWrittenTable = true
-    let candidate: SubmissionRecord?
-    if let staged = submissions[id] {
-      candidate = staged
-    } else {
-      candidate = try await session.store.submission(id)
-    }
-    guard var record = candidate else {
+    guard let record = try await submissionCandidate(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
+    hasWrittenTable = true
     if record.isSettled { return }
-    record.state = try settlement(record)
-    if case .done(_, let answer) = record.state,
-      record.kind != .input || candidate?.status != .placed || answer == nil
+    let state = try settlement(record)
+    if case .done(_, let answer) = state,
+      record.kind != .input || record.status != .placed || answer == nil
     {
       throw PerdureError(.invalidBatch, "submission \(id) is no placed input")
     }
-    if submissions[id] == nil { submissionOrder.append(id) }
-    submissions[id] = record
-    if !minted.contains(id.value) { facts.types[id.value] = .submission }
+    put(record, state)
+  }
+
+  /// Says that a queued submission has its entry: an input is placed, a write is done.
+  package func place(_ id: SubmissionID, entry: EntryID) async throws {
+    guard let record = try await submissionCandidate(id) else {
+      throw PerdureError(.notFound, "submission \(id) does not exist")
+    }
+    guard record.status == .queued else {
+      throw PerdureError(.invalidBatch, "submission \(id) is not queued")
+    }
+    hasWrittenTable = true
+    put(record, record.kind == .input ? .placed(entry: entry) : .done(entry: entry, answer: nil))
+  }
+
+  /// Returns the submission as this commit has it, or `nil`.
+  func submissionCandidate(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    try check()
+    if let staged = submissions[id] { return staged }
+    return try await session.store.submission(id)
+  }
+
+  private func put(_ record: SubmissionRecord, _ state: SubmissionRecord.State) {
+    var record = record
+    record.state = state
+    if submissions[record.id] == nil { submissionOrder.append(record.id) }
+    submissions[record.id] = record
+    if !minted.contains(record.id.value) { facts.types[record.id.value] = .submission }
   }
 
   /// Adds a fact beside the records.
