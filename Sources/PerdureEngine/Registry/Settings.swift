@@ -20,10 +20,18 @@ package struct Settings: Sendable, Equatable {
   package var runsToolsSequentially = false
   /// After how many crashes in a row a task is parked; at least 1.
   package var restartLimit: Int64 = 5
+  /// How many inputs that steer a run a boundary places.
+  package var steeringMode = QueueMode.oneAtATime
+  /// How many inputs that follow a run a boundary places.
+  package var followUpMode = QueueMode.oneAtATime
+  /// What becomes of the inputs that are queued behind a run that failed.
+  package var afterFailedRun = AfterFailedRun.keep
   /// Handed to the provider with each request.
   package var stream = JSONObject()
 
   package init() {}
+
+  var queueModes: QueueModes { QueueModes(steering: steeringMode, followUp: followUpMode) }
 
   /// The settings as plugins and applications see them.
   package var json: JSON {
@@ -36,7 +44,10 @@ package struct Settings: Sendable, Equatable {
         "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
       ],
       "toolExecution": .string(runsToolsSequentially ? "sequential" : "parallel"),
-      "restartLimit": .int(restartLimit), "stream": .object(stream),
+      "steeringMode": .string(steeringMode.rawValue),
+      "followUpMode": .string(followUpMode.rawValue),
+      "afterFailedRun": .string(afterFailedRun.rawValue), "restartLimit": .int(restartLimit),
+      "stream": .object(stream),
     ]
   }
 }
