@@ -33,6 +33,23 @@ public enum Durability: String, Sendable, CaseIterable {
 
 /// Choices that are read whenever something is decided, and never stored.
 public struct HarnessSettings: Sendable, Equatable {
+  /// How many of the inputs that wait are placed at a time.
+  public enum QueueMode: String, Sendable, CaseIterable {
+    /// The oldest one.
+    case oneAtATime = "one-at-a-time"
+    case all
+  }
+
+  /// What becomes of the inputs that are queued behind a run that failed.
+  public enum AfterFailedRun: String, Sendable, CaseIterable {
+    /// They stay queued until the next submission.
+    case keep
+    /// The next run begins with them.
+    case `continue`
+    /// They end unanswered, with the reason `run_failed`.
+    case withdraw
+  }
+
   /// Whether failed requests are sent again.
   public var retries: Bool = true
   /// How often a failed request is sent again.
@@ -45,6 +62,12 @@ public struct HarnessSettings: Sendable, Equatable {
   public var runsToolsSequentially: Bool = false
   /// After how many crashes in a row a task is parked.
   public var restartLimit: Int = 5
+  /// How many queued inputs join a run after each round of tools.
+  public var steeringMode: QueueMode = .oneAtATime
+  /// How many queued inputs the next run begins with.
+  public var followUpMode: QueueMode = .oneAtATime
+  /// What becomes of the inputs that are queued behind a run that failed.
+  public var afterFailedRun: AfterFailedRun = .keep
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -59,6 +82,14 @@ public struct HarnessSettings: Sendable, Equatable {
     settings.retry.maxAgentDelayMs = maxRetryDelay.milliseconds
     settings.runsToolsSequentially = runsToolsSequentially
     settings.restartLimit = Int64(restartLimit)
+    settings.steeringMode = steeringMode == .all ? .all : .oneAtATime
+    settings.followUpMode = followUpMode == .all ? .all : .oneAtATime
+    settings.afterFailedRun =
+      switch afterFailedRun {
+      case .keep: .keep
+      case .continue: .continue
+      case .withdraw: .withdraw
+      }
     settings.stream = stream
     return settings
   }
@@ -110,14 +141,18 @@ public final class Harness: Sendable {
     return Harness(engine: try await Engine.open(storage, options))
   }
 
-  /// Returns the root conversation, creating it if there is none.
-  public func root() async throws -> Conversation {
-    Conversation(id: try await engine.root(), engine: engine)
+  /// Returns the root conversation, creating it with these choices if there is none.
+  public func root(agent: Conversation.AgentChange? = nil) async throws -> Conversation {
+    let id = try await engine.root(configure: try agent?.object() ?? [:])
+    return Conversation(id: id, engine: engine)
   }
 
-  /// Creates a conversation.
-  public func createConversation() async throws -> Conversation {
-    Conversation(id: try await engine.createConversation(), engine: engine)
+  /// Creates a conversation with these choices.
+  public func createConversation(
+    agent: Conversation.AgentChange? = nil
+  ) async throws -> Conversation {
+    let id = try await engine.createConversation(configure: try agent?.object() ?? [:])
+    return Conversation(id: id, engine: engine)
   }
 
   /// Returns the conversation of this id, or `nil` if there is none.

@@ -103,18 +103,26 @@ package final class Engine: Sendable {
 
   // MARK: Conversations
 
-  /// Creates the root conversation unless there is one.
-  package func root() async throws -> ConversationID {
+  /// Creates the root conversation unless there is one; only then `change` chooses for it.
+  package func root(configure change: JSONObject = [:]) async throws -> ConversationID {
     if try await session.store.conversation(.root) != nil { return .root }
     return try await session.commit { tx in
       if try await tx.conversation(.root) != nil { return .root }
-      return try await tx.createConversation(root: true).id
+      let id = try await tx.createConversation(root: true).id
+      if !change.isEmpty { try await tx.configure(id, change) }
+      return id
     }
   }
 
-  /// Creates a conversation that nobody owns.
-  package func createConversation() async throws -> ConversationID {
-    try await session.commit { try await $0.createConversation().id }
+  /// Creates a conversation that nobody owns, with these choices.
+  package func createConversation(
+    configure change: JSONObject = [:]
+  ) async throws -> ConversationID {
+    try await session.commit { tx in
+      let id = try await tx.createConversation().id
+      if !change.isEmpty { try await tx.configure(id, change) }
+      return id
+    }
   }
 
   /// Creates a conversation that inherits what another one sees up to and including an entry.

@@ -107,3 +107,22 @@ extension Engine {
     try await session.store.extra(scope: "failure", id: id.value)
   }
 }
+
+extension Engine {
+  /// Returns what a model would be shown now, or was to be shown at an entry; all of it is on disk.
+  ///
+  /// Throws `notFound` if the conversation does not see the entry.
+  package func context(
+    of id: ConversationID,
+    at entry: EntryID? = nil
+  ) async throws -> ContextView {
+    if let entry {
+      _ = try await session.visibleEntry(entry, in: id)
+    } else if try await session.store.conversation(id) == nil {
+      throw PerdureError(.notFound, "conversation \(id) does not exist")
+    }
+    let view = try await contexts.view(of: id, upTo: entry)
+    try await session.barrier()
+    return view
+  }
+}
