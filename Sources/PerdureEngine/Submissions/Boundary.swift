@@ -1,12 +1,12 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 
 /// A point of a run at which queued submissions are placed.
 ///
 /// It is prepared before the commit's first table write, because it reads one.
-struct Boundary {
+package struct Boundary {
   /// Where in a run it lies.
-  enum Point: Sendable {
+  package enum Point: Sendable {
     /// Between a round of tools and the next request.
     case postTools
     /// At the end of a run, or in an idle conversation.
@@ -14,11 +14,11 @@ struct Boundary {
   }
 
   /// What a boundary placed.
-  struct Placed: Sendable {
+  package struct Placed: Sendable {
     /// The inputs that have an entry now, in order.
-    var users: [SubmissionID] = []
+    package var users: [SubmissionID] = []
     /// Whether a reset was among the writes.
-    var hasReset = false
+    package var hasReset = false
   }
 
   let conversation: ConversationID
@@ -35,7 +35,7 @@ struct Boundary {
   }
 
   /// Places what this point selects: first the writes, then the inputs, each in order.
-  mutating func apply(_ point: Point, _ tx: Transaction) async throws -> Placed {
+  package mutating func apply(_ point: Point, _ tx: Transaction) async throws -> Placed {
     let selected = select(point)
     guard !selected.isEmpty else { return Placed() }
     var placed = Placed(hasReset: items.contains { $0.isReset })
@@ -98,7 +98,7 @@ extension Transaction {
   /// Reads what a boundary of this commit needs; before the first table write.
   ///
   /// `next` is a write that may have to be judged beside those that are queued.
-  func prepareBoundary(
+  package func prepareBoundary(
     _ conversation: ConversationID,
     _ modes: QueueModes,
     beside next: EntryDraft? = nil
@@ -151,7 +151,7 @@ extension Transaction {
   }
 
   /// Withdraws one submission if it is still queued.
-  func withdraw(
+  package func withdraw(
     _ id: SubmissionID,
     from conversation: ConversationID?
   ) async throws -> Withdrawal {
