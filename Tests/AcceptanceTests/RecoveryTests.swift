@@ -88,6 +88,41 @@ import Testing
     #expect(before.count > 0)
   }
 
+  /// Asks in the way of the run that was killed.
+  private func ask(_ prompt: String, _ more: [String]) -> Program.Finished {
+    Program.run(
+      [
+        "run", "--store", store, "--plugin", Fixtures.safeGate, "--faux", folder.file("gate.json"),
+        prompt,
+      ] + more,
+      in: folder
+    )
+  }
+
+  @Test(arguments: ["follow-up", "steer"])
+  func `a prompt can wait for unfinished work or join it`(_ mode: String) {
+    killed()
+    openGate()
+    let result = ask("Me too.", ["--when-busy", mode, "--json"])
+    #expect(result.status == 0, "\(result.error)")
+    #expect(result.events.last?["answers"]?.array?.count == 1)
+    let log = Program.run(["log", "--store", store, "--json"], in: folder)
+    let kinds = log.events.compactMap { $0["kind"]?.text }.filter { $0 != "pi.system" }
+    let round = ["pi.user", "pi.assistant", "pi.tool-result"]
+    // One that joins has the answer of the run; one that waits has a run of its own.
+    if mode == "steer" {
+      #expect(kinds.starts(with: round + ["pi.user", "pi.assistant"]))
+    } else {
+      #expect(kinds.starts(with: round + ["pi.assistant", "pi.user", "pi.assistant"]))
+    }
+  }
+
+  @Test func `an unknown way to treat a busy conversation is a usage error`() {
+    let result = ask("Me too.", ["--when-busy", "maybe"])
+    #expect(result.status == 2)
+    #expect(result.error.contains("--when-busy cannot be 'maybe'"))
+  }
+
   @Test func `a plugin that was changed is refused until it is named again`() {
     let plugin = Fixtures.compile("Tests/Fixtures/Acceptance/gate.c", as: "p.so", in: folder)
     killed(plugin)

@@ -50,7 +50,9 @@ enum Admission {
     if whenBusy == .reject, let target, let run = try await reader.document("pi.live", of: target),
       run["run"] != nil
     {
-      throw busy("conversation \(target)", target, address)
+      var error = busy("conversation \(target)", target, address)
+      error.hint = (error.hint ?? "") + ", or let the prompt wait with --when-busy follow-up"
+      throw error
     }
     let recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
       RunRecord(json: $0)
