@@ -230,14 +230,31 @@ import Testing
     _ = Program.run(run, in: folder)
     rewrite(
       """
-      UPDATE submissions SET status = 'queued', record =
-        json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
+      UPDATE tasks SET kind = 'pi.compaction', status = 'pending', record =
+        json_set(record, '$.kind', 'pi.compaction', '$.state',
+          json('{"status": "pending", "checkpoint": {"phase": "select"}}'))
       """
     )
     #expect(Program.run(["log", "--store", store], in: folder).output.contains("Hello."))
     let result = resume()
     #expect(result.status == 3)
-    #expect(result.error.contains("queued submissions"))
+    #expect(result.error.contains("compaction"))
+  }
+
+  @Test func `a prompt that is only queued is no work to resume`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let run = ["run", "--store", store, "--faux", script, "Hi"]
+    _ = Program.run(run, in: folder)
+    rewrite(
+      """
+      UPDATE submissions SET status = 'queued', record =
+        json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
+      """
+    )
+    // Nothing runs for it alone.
+    let silent = resume()
+    #expect(silent.status == 0)
+    #expect(silent.output + silent.error == "")
   }
 
   @Test func `a store of a newer schema is refused`() {
