@@ -111,3 +111,11 @@ extension Conversation {
     try await engine.configure(id, try change.object())
   }
 }
+
+extension Transaction {
+  /// Changes the choices of a conversation as `Conversation.configure` does.
+  public func configure(
+    _ id: ConversationID,
+    _ change: Conversation.AgentChange
+  ) async throws { try await base.configure(id, try change.object()) }
+}
