@@ -117,6 +117,16 @@ import Testing
     }
   }
 
+  @Test func `a prompt that waits behind a run that fails stays queued`() {
+    killed()
+    openGate()
+    let failing = #"{"steps": [{"error": {"status": 400, "message": "no"}}]}"#
+    folder.write(#"{"turns": [{"steps": [{"text": "x"}]}, \#(failing)]}"#, to: "gate.json")
+    let result = ask("Me too.", ["--when-busy", "follow-up"])
+    #expect(result.status == 1)
+    #expect(result.error.contains("the prompt waits in conversation 1"))
+  }
+
   @Test func `an unknown way to treat a busy conversation is a usage error`() {
     let result = ask("Me too.", ["--when-busy", "maybe"])
     #expect(result.status == 2)

@@ -71,8 +71,7 @@ enum GenerationTask {
         run,
         of: record.id,
         record.conversationId,
-        reason: "no_model",
-        detail: text
+        reason: "no_model"
       )
       return .terminal(.failed(message: text, detail: ["reason": "no_model"]))
     }

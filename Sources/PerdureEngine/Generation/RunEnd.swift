@@ -94,7 +94,7 @@ extension Transaction {
     of task: TaskID,
     _ conversation: ConversationID,
     reason: String,
-    detail: String?
+    detail: String? = nil
   ) async throws {
     try await endRun(of: task, conversation, reason: reason, detail: detail)
     if run.policy == .withdraw { try await withdrawInputs(of: conversation, reason: "run_failed") }
