@@ -7,46 +7,6 @@ public struct Conversation: Sendable {
   public let id: ConversationID
   let engine: Engine
 
-  /// A change of a conversation's choices; what is absent stays as it is.
-  public struct AgentChange: Sendable {
-    public var model: ModelReference?
-    /// `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
-    public var thinkingLevel: String?
-    /// The names of the extensions, in order.
-    public var extensions: [String]?
-    /// The names of the tools, in order.
-    public var tools: [String]?
-
-    /// Makes a change.
-    public init(
-      model: ModelReference? = nil,
-      thinkingLevel: String? = nil,
-      extensions: [String]? = nil,
-      tools: [String]? = nil
-    ) {
-      self.model = model
-      self.thinkingLevel = thinkingLevel
-      self.extensions = extensions
-      self.tools = tools
-    }
-
-    var json: JSONObject {
-      var object = JSONObject()
-      if let model { object["model"] = model.json }
-      if let thinkingLevel { object["thinkingLevel"] = .string(thinkingLevel) }
-      if let extensions { object["extensions"] = .array(extensions.map { .string($0) }) }
-      if let tools { object["tools"] = .array(tools.map { .string($0) }) }
-      return object
-    }
-  }
-
-  /// Changes model, extensions or tools from the next request on.
-  ///
-  /// Until then a conversation has no model, and all extensions with all their tools.
-  public func configure(_ change: AgentChange) async throws {
-    try await engine.configure(id, change.json)
-  }
-
   /// The choices as they are on disk (`pi.agent`).
   public var agent: JSON {
     get async throws { try await engine.session.snapshot(.agent, id) }
@@ -57,53 +17,89 @@ public struct Conversation: Sendable {
     get async throws { try await engine.session.snapshot(.live, id)["run"] != nil }
   }
 
+  /// The submissions that wait to be placed (`pi.inbox`), as they are on disk, in order.
+  public var queue: [JSON] {
+    get async throws { try await engine.session.snapshot(.inbox, id)["items"]?.array ?? [] }
+  }
+
+  // MARK: Submissions
+
   /// Submits text to be answered; returns when it is on disk.
   ///
-  /// With a `requestId` a repeated call is one submission. Throws `conversationBusy` if the
-  /// conversation has a run.
-  public func submit(_ text: String, requestId: String? = nil) async throws -> Submission {
+  /// While the conversation has a run, `whenBusy` decides: it follows the run, steers it, or throws
+  /// `conversationBusy`. With a `requestId` a repeated call is one submission. `entry` lets it be
+  /// placed as an entry of the application's own instead of `pi.user`.
+  public func submit(
+    _ text: String,
+    whenBusy: WhenBusy = .followUp,
+    requestId: String? = nil,
+    entry: InputEntry? = nil
+  ) async throws -> Submission {
+    try await submit(
+      content: .string(text),
+      whenBusy: whenBusy,
+      requestId: requestId,
+      entry: entry
+    )
+  }
+
+  /// Submits content to be answered: a string, or a list of text and image items.
+  public func submit(
+    content: JSON,
+    whenBusy: WhenBusy = .followUp,
+    requestId: String? = nil,
+    entry: InputEntry? = nil
+  ) async throws -> Submission {
     let submission = try await engine.submit(
-      .string(text),
+      content,
+      to: id,
+      whenBusy: whenBusy,
+      requestId: requestId.map { JSONString($0) },
+      entry: entry
+    )
+    return Submission(id: submission, engine: engine)
+  }
+
+  /// Submits an entry that asks for no answer; returns when it is on disk.
+  ///
+  /// One without messages, head and edits is appended at once. Others wait while the conversation
+  /// has a run. One whose head lies before the active context by then ends unanswered, as `stale`.
+  @discardableResult
+  public func write(_ entry: EntryDraft, requestId: String? = nil) async throws -> Submission {
+    let submission = try await engine.write(
+      entry,
       to: id,
       requestId: requestId.map { JSONString($0) }
     )
     return Submission(id: submission, engine: engine)
   }
 
-  /// Marks the conversation's work for abort; its tasks write what became of them.
-  public func abort() async throws { try await engine.abort(id) }
-}
-
-/// A submission whose answer can be waited for.
-public struct Submission: Sendable {
-  public let id: SubmissionID
-  let engine: Engine
-
-  /// Returns the text of the answer, once it is on disk.
+  /// Lets the active context begin anew, with a text for the model if there is one.
   ///
-  /// Throws why there is none if the submission ends without an answer: `provider_unavailable`,
-  /// `authentication`, `quota`, `overflow`, `no_model`, `aborted`, …
-  public func answer() async throws -> String {
-    switch try await wait().state {
-    case .done(_, let answer?):
-      return try await engine.session.store.storage.entry(answer)?.entry.text ?? ""
-    case .unanswered(let reason, let detail, _):
-      throw Unanswered.error(reason: reason, detail: detail, failure: try await failure())
-    default:
-      throw PerdureError(.notFound, "submission \(id) is a write and has no answer")
-    }
+  /// Returns when that is on disk. While the conversation has a run it waits for the end of the
+  /// round of tools, and then ends the run without an answer.
+  @discardableResult
+  public func reset(handoff: String? = nil, requestId: String? = nil) async throws -> Submission {
+    let submission = try await engine.reset(
+      id,
+      handoff: handoff.map { JSONString($0) },
+      requestId: requestId.map { JSONString($0) }
+    )
+    return Submission(id: submission, engine: engine)
   }
 
-  /// Returns the settled record: `done` with the answer, or `unanswered` with the reason.
-  ///
-  /// The answer is the id of an entry, which `Harness.reader` gives.
-  ///
-  /// Cancelling the calling task ends the wait, never the work.
-  public func wait() async throws -> SubmissionRecord { try await engine.wait(for: id) }
+  // MARK: Work
 
-  /// Returns the record as it is on disk.
-  public func status() async throws -> SubmissionRecord? { try await engine.submission(id) }
+  /// Withdraws what is queued to be answered, aborts all work and returns when it has ended.
+  ///
+  /// Work in the background goes on unless `background` is true. Queued writes stay. Cancelling the
+  /// calling task ends the wait, not the abort.
+  public func abort(background: Bool = false) async throws {
+    try await engine.abortAndWait(id, background: background)
+  }
 
-  /// What kind of failure left it unanswered: `kind`, `message`, `retryAfterMs`.
-  public func failure() async throws -> JSON? { try await engine.failure(of: id) }
+  /// Returns when the conversation has no live work but such in the background.
+  ///
+  /// Work that sleeps or cannot go on is live. Cancelling the calling task ends the wait.
+  public func waitForIdle() async throws { try await engine.waitForIdle(id) }
 }

@@ -33,6 +33,23 @@ public enum Durability: String, Sendable, CaseIterable {
 
 /// Choices that are read whenever something is decided, and never stored.
 public struct HarnessSettings: Sendable, Equatable {
+  /// How many of the inputs that wait are placed at a time.
+  public enum QueueMode: String, Sendable, CaseIterable {
+    /// The oldest one.
+    case oneAtATime = "one-at-a-time"
+    case all
+  }
+
+  /// What becomes of the inputs that are queued behind a run that failed.
+  public enum AfterFailedRun: String, Sendable, CaseIterable {
+    /// They stay queued until the next submission.
+    case keep
+    /// The next run begins with them.
+    case `continue`
+    /// They end unanswered, with the reason `run_failed`.
+    case withdraw
+  }
+
   /// Whether failed requests are sent again.
   public var retries: Bool = true
   /// How often a failed request is sent again.
@@ -49,6 +66,12 @@ public struct HarnessSettings: Sendable, Equatable {
   public var documentRetention: Duration? = .seconds(600)
   /// How long what a model is shown of an idle conversation stays in memory; `nil` for ever.
   public var contextRetention: Duration? = .seconds(600)
+  /// How many queued inputs join a run after each round of tools.
+  public var steeringMode: QueueMode = .oneAtATime
+  /// How many queued inputs the next run begins with.
+  public var followUpMode: QueueMode = .oneAtATime
+  /// What becomes of the inputs that are queued behind a run that failed.
+  public var afterFailedRun: AfterFailedRun = .keep
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -65,6 +88,14 @@ public struct HarnessSettings: Sendable, Equatable {
     settings.restartLimit = Int64(restartLimit)
     settings.documentRetentionMs = documentRetention?.milliseconds
     settings.contextRetentionMs = contextRetention?.milliseconds
+    settings.steeringMode = steeringMode == .all ? .all : .oneAtATime
+    settings.followUpMode = followUpMode == .all ? .all : .oneAtATime
+    settings.afterFailedRun =
+      switch afterFailedRun {
+      case .keep: .keep
+      case .continue: .continue
+      case .withdraw: .withdraw
+      }
     settings.stream = stream
     return settings
   }
@@ -139,7 +170,7 @@ public final class Harness: Sendable {
     agent: Conversation.AgentChange = .init(),
     _ body: Beginning? = nil
   ) async throws -> Conversation {
-    let id = try await engine.root(configure: agent.json, body.map(Self.beginning))
+    let id = try await engine.root(configure: agent.object(), body.map(Self.beginning))
     return Conversation(id: id, engine: engine)
   }
 
@@ -148,7 +179,7 @@ public final class Harness: Sendable {
     agent: Conversation.AgentChange = .init(),
     _ body: Beginning? = nil
   ) async throws -> Conversation {
-    let id = try await engine.createConversation(configure: agent.json, body.map(Self.beginning))
+    let id = try await engine.createConversation(configure: agent.object(), body.map(Self.beginning))
     return Conversation(id: id, engine: engine)
   }
 

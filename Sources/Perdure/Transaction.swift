@@ -214,7 +214,7 @@ extension Conversation {
     let fork = try await engine.fork(
       id,
       at: entry,
-      configure: agent.json,
+      configure: agent.object(),
       body.map(Harness.beginning)
     )
     return Conversation(id: fork, engine: engine)

@@ -29,6 +29,8 @@ package enum Unanswered {
     case "overflow": "the conversation is too long for the model"
     case "no_model": "there is no model to ask"
     case "aborted": "the run was aborted"
+    case "reset": "the conversation was reset before there was an answer"
+    case "run_failed": "the run before it failed"
     case "faulted": "the run failed inside Perdure"
     default: "the run got no answer"
     }

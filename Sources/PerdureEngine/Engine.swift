@@ -41,7 +41,8 @@ package final class Engine: Sendable {
   /// What those outside may look at.
   package let views: Views
   package let contexts: ContextStore
-  private let options: Options
+  let idle = IdleWaits()
+  let options: Options
   private let shutdown = Mutex<Task<Void, any Error>?>(nil)
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
@@ -101,6 +102,9 @@ package final class Engine: Sendable {
         contexts: contexts,
         options: options
       )
+      let idle = engine.idle
+      session.observe { idle.observe($0) }
+      session.onSeal { idle.close($0) }
       try await engine.takeOver()
       return engine
     } catch {
@@ -119,7 +123,7 @@ package final class Engine: Sendable {
     try await scheduler.recover()
   }
 
-  private var features: FeatureCheck {
+  var features: FeatureCheck {
     FeatureCheck(session: session, kinds: Set(scheduler.definitions.keys))
   }
 
@@ -181,138 +185,6 @@ package final class Engine: Sendable {
         throw PerdureError(.notFound, "conversation \(id) does not exist")
       }
       try await tx.configure(id, change)
-    }
-  }
-
-  /// Returns what a model is shown of a conversation, now or as it was at an entry.
-  ///
-  /// Throws `notFound` for an unknown conversation and for an entry that it does not see.
-  package func context(
-    of id: ConversationID,
-    at entry: EntryID? = nil
-  ) async throws -> ContextView {
-    if let entry {
-      _ = try await session.visibleEntry(entry, in: id)
-    } else if try await session.store.conversation(id) == nil {
-      throw PerdureError(.notFound, "conversation \(id) does not exist")
-    }
-    let view = try await contexts.view(of: id, upTo: entry)
-    // What is shown may only be staged.
-    try await session.barrier()
-    return view
-  }
-
-  // MARK: Submissions
-
-  /// Places user content in an idle conversation and starts its run; returns when that is on disk.
-  ///
-  /// `content` is a string or content items. A `requestId` that the conversation has seen returns
-  /// the submission it stands for and writes nothing. Throws `conversationBusy` if there is a run.
-  package func submit(
-    _ content: JSON,
-    to id: ConversationID,
-    requestId: JSONString? = nil
-  ) async throws -> SubmissionID {
-    try Self.check(content: content)
-    try scheduler.enable()
-    try await features.conversation(id)
-    return try await session.commit(conversation: id) { tx in
-      if let requestId, let known = try await tx.submission(requestId: requestId, in: id) {
-        guard known.kind == .input else {
-          throw PerdureError(
-            .requestIdConflict,
-            "request id '\(requestId.string)' belongs to a write"
-          )
-        }
-        return known.id
-      }
-      if try await tx.value(.live, id)["run"] != nil {
-        throw PerdureError(
-          .conversationBusy,
-          "conversation \(id) has unfinished work",
-          details: ["conversation": id.json]
-        )
-      }
-      let message: JSON = [
-        "role": "user", "content": content, "timestamp": .int(tx.now),
-      ]
-      let entry = try await tx.append(EntryDraft(kind: "pi.user", model: [message]), to: id)
-      let submission = try await tx.createSubmission(
-        in: id,
-        requestId: requestId,
-        kind: .input,
-        state: .placed(entry: entry.id)
-      )
-      try await tx.startRun(id, inputs: [submission.id], definition: GenerationTask.definition)
-      return submission.id
-    }
-  }
-
-  /// Content is stored and sent as it is, so its shape is checked where it comes in.
-  private static func check(content: JSON) throws {
-    func isItem(_ item: JSON) -> Bool {
-      switch item["type"]?.text {
-      case "text": item["text"]?.string != nil
-      case "image": item["data"]?.string != nil && item["mimeType"]?.string != nil
-      default: false
-      }
-    }
-    if content.string != nil { return }
-    guard let items = content.array, !items.isEmpty, items.allSatisfy(isItem) else {
-      throw PerdureError(
-        .invalidInput,
-        "the content of a submission is neither a string nor a list of text and image items",
-        hint: "give a string, or items with the type 'text' or 'image'"
-      )
-    }
-  }
-
-  /// Returns the submission as it is on disk, or `nil`.
-  package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    try await session.store.flushedSubmission(id)
-  }
-
-  /// Returns the submission once it is settled on disk.
-  ///
-  /// Cancelling the calling task ends the wait and nothing else.
-  package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
-    try scheduler.enable()
-    let store = session.store
-    try await session.waits.wait(for: id) {
-      guard let record = try await store.submission(id) else {
-        throw PerdureError(.notFound, "submission \(id) does not exist")
-      }
-      // It may have been settled, in a commit that nobody asked to flush, before this wait.
-      if record.isSettled { try await store.flush() }
-      return record.isSettled
-    }
-    guard let record = try await store.flushedSubmission(id) else {
-      throw PerdureError(.notFound, "submission \(id) does not exist")
-    }
-    return record
-  }
-
-  /// Why an unanswered submission got no answer, with the kind of failure, if that is known.
-  package func failure(of id: SubmissionID) async throws -> JSON? {
-    try await session.store.extra(scope: "failure", id: id.value)
-  }
-
-  /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
-  package func abort(_ id: ConversationID) async throws {
-    try scheduler.enable()
-    try await session.commit(conversation: id) { tx in
-      guard try await tx.conversation(id) != nil else {
-        throw PerdureError(.notFound, "conversation \(id) does not exist")
-      }
-      let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
-      // A mark that a restart left gives way to a request.
-      for var record in tasks.sorted(by: { $0.id < $1.id })
-      where !record.abortRequested || record.abortReason != nil {
-        record.abortRequested = true
-        record.abortReason = nil
-        record.restarts = nil
-        try await tx.replace(record)
-      }
     }
   }
 

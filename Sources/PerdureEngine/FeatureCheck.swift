@@ -15,11 +15,6 @@ struct FeatureCheck {
       try await check(task)
       try await conversation(task.conversationId)
     }
-    let queued = try await session.store.scanSubmissions(
-      SubmissionQuery(status: .queued),
-      PageRequest(limit: 1)
-    )
-    if let first = queued.items.first { throw Self.lacks("queued submissions (\(first.id))") }
   }
 
   private func check(_ task: TaskRecord) async throws {
@@ -34,18 +29,7 @@ struct FeatureCheck {
     let checkpoint = task.state.checkpoint
     if checkpoint?["phase"] == "poll" { throw Self.lacks("deferred answers (task \(task.id))") }
     if checkpoint?["compacted"] != nil { throw Self.lacks("compaction (task \(task.id))") }
-    if checkpoint?["phase"] == "tools" { try await checkControl(task) }
     try await checkOwned(task)
-  }
-
-  /// What a result asks of its round is part of the outcome of its task.
-  private func checkControl(_ task: TaskRecord) async throws {
-    for id in (task.state.checkpoint?["tools"]?.array ?? []).compactMap({ TaskID($0) }) {
-      guard case .completed(let result)? = try await session.task(id)?.state.outcome,
-        result["control"]?.object?.isEmpty == false
-      else { continue }
-      throw Self.lacks("the control of a result (task \(id))")
-    }
   }
 
   /// The end of a task reaches the conversations and documents that belong to it.
@@ -72,16 +56,12 @@ struct FeatureCheck {
       throw PerdureError(.notFound, "conversation \(id) does not exist")
     }
     if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
-    for definition in [DocumentDefinition.live, .usage, .provider] {
+    for definition in [DocumentDefinition.live, .inbox, .usage, .provider] {
       // Throws for a document of a newer version.
       _ = try await session.snapshot(definition, id)
     }
     let agent = try await session.snapshot(.agent, id)
     if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
-    let inbox = try await session.snapshot(.inbox, id)
-    if inbox["items"]?.array?.isEmpty == false {
-      throw Self.lacks("queued inbox items (conversation \(id))")
-    }
   }
 
   private static func lacks(_ feature: String) -> PerdureError {

@@ -88,6 +88,51 @@ import Testing
     #expect(before.count > 0)
   }
 
+  /// Asks in the way of the run that was killed.
+  private func ask(_ prompt: String, _ more: [String]) -> Program.Finished {
+    Program.run(
+      [
+        "run", "--store", store, "--plugin", Fixtures.safeGate, "--faux", folder.file("gate.json"),
+        prompt,
+      ] + more,
+      in: folder
+    )
+  }
+
+  @Test(arguments: ["follow-up", "steer"])
+  func `a prompt can wait for unfinished work or join it`(_ mode: String) {
+    killed()
+    openGate()
+    let result = ask("Me too.", ["--when-busy", mode, "--json"])
+    #expect(result.status == 0, "\(result.error)")
+    #expect(result.events.last?["answers"]?.array?.count == 1)
+    let log = Program.run(["log", "--store", store, "--json"], in: folder)
+    let kinds = log.events.compactMap { $0["kind"]?.text }.filter { $0 != "pi.system" }
+    let round = ["pi.user", "pi.assistant", "pi.tool-result"]
+    // One that joins has the answer of the run; one that waits has a run of its own.
+    if mode == "steer" {
+      #expect(kinds.starts(with: round + ["pi.user", "pi.assistant"]))
+    } else {
+      #expect(kinds.starts(with: round + ["pi.assistant", "pi.user", "pi.assistant"]))
+    }
+  }
+
+  @Test func `a prompt that waits behind a run that fails stays queued`() {
+    killed()
+    openGate()
+    let failing = #"{"steps": [{"error": {"status": 400, "message": "no"}}]}"#
+    folder.write(#"{"turns": [{"steps": [{"text": "x"}]}, \#(failing)]}"#, to: "gate.json")
+    let result = ask("Me too.", ["--when-busy", "follow-up"])
+    #expect(result.status == 1)
+    #expect(result.error.contains("the prompt waits in conversation 1"))
+  }
+
+  @Test func `an unknown way to treat a busy conversation is a usage error`() {
+    let result = ask("Me too.", ["--when-busy", "maybe"])
+    #expect(result.status == 2)
+    #expect(result.error.contains("--when-busy cannot be 'maybe'"))
+  }
+
   @Test func `a plugin that was changed is refused until it is named again`() {
     let plugin = Fixtures.compile("Tests/Fixtures/Acceptance/gate.c", as: "p.so", in: folder)
     killed(plugin)
@@ -195,14 +240,31 @@ import Testing
     _ = Program.run(run, in: folder)
     rewrite(
       """
-      UPDATE submissions SET status = 'queued', record =
-        json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
+      UPDATE tasks SET kind = 'pi.compaction', status = 'pending', record =
+        json_set(record, '$.kind', 'pi.compaction', '$.state',
+          json('{"status": "pending", "checkpoint": {"phase": "select"}}'))
       """
     )
     #expect(Program.run(["log", "--store", store], in: folder).output.contains("Hello."))
     let result = resume()
     #expect(result.status == 3)
-    #expect(result.error.contains("queued submissions"))
+    #expect(result.error.contains("compaction"))
+  }
+
+  @Test func `a prompt that is only queued is no work to resume`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let run = ["run", "--store", store, "--faux", script, "Hi"]
+    _ = Program.run(run, in: folder)
+    rewrite(
+      """
+      UPDATE submissions SET status = 'queued', record =
+        json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
+      """
+    )
+    // Nothing runs for it alone.
+    let silent = resume()
+    #expect(silent.status == 0)
+    #expect(silent.output + silent.error == "")
   }
 
   @Test func `a store of a newer schema is refused`() {

@@ -55,6 +55,8 @@ private struct ToolBody {
     switch name {
     case "note", "once", "step": return { try await append($0) }
     case "fails": return { _ in throw PerdureError(.invalidInput, "this tool fails") }
+    case "terminates":
+      return { _ in ToolResult.text("enough").asking(["terminate": true]) }
     case "grumbles": return { try grumble($0) }
     case "pours": return { try await pour($0) }
     case "dumps": return { ToolResult(output: [["type": "text", "text": .string(lines($0))]]) }
@@ -145,5 +147,14 @@ private func appendLine(_ line: String, to path: String) throws {
   let bytes = Array((line + "\n").utf8)
   guard unsafe write(file, bytes, bytes.count) == bytes.count else {
     throw PerdureError(.invalidInput, "cannot write \(path)")
+  }
+}
+
+extension ToolResult {
+  /// Returns the result with what it asks of its round.
+  fileprivate func asking(_ control: JSONObject) -> ToolResult {
+    var result = self
+    result.control = control
+    return result
   }
 }

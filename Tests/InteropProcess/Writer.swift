@@ -19,6 +19,12 @@ struct Writer {
         try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
       } else if step["fork"] == true {
         conversation = try await fork(conversation)
+      } else if let entry = step["write"] {
+        _ = try await engine.write(try EntryDraft(json: entry), to: conversation)
+        try await proceed(step, conversation)
+      } else if let handoff = step["reset"]?.string {
+        _ = try await engine.reset(conversation, handoff: handoff)
+        try await proceed(step, conversation)
       } else if let turns = step["submit"] {
         try await submit(turns, step, to: conversation)
       } else {
@@ -48,21 +54,30 @@ struct Writer {
     let submission = try await engine.submit(
       .string(turns.compactText),
       to: id,
-      requestId: step["requestId"]?.string
+      whenBusy: step["whenBusy"]?.text.flatMap { WhenBusy(rawValue: $0) } ?? .followUp,
+      requestId: step["requestId"]?.string,
+      entry: try step["entry"].map { try InputEntry(json: $0) }
     )
-    if let when = step["when"] {
-      await events.wait(for: Events.Condition(when))
-      switch step["then"]?.text {
-      case "die": Events.die()
-      case "go on": return
-      case "abort": try await engine.abort(id)
-      case "abort and die":
-        try await engine.abort(id)
-        Events.die()
-      default: throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
-      }
-    }
+    if try await proceed(step, id) { return }
     _ = try await engine.wait(for: submission)
     events.resetWaiting()
+  }
+
+  /// Does what the step says once its condition holds; returns whether the next step comes at once.
+  @discardableResult
+  private func proceed(_ step: JSON, _ id: ConversationID) async throws -> Bool {
+    guard let when = step["when"] else { return false }
+    await events.wait(for: Events.Condition(when))
+    switch step["then"]?.text {
+    case "die": Events.die()
+    case "go on": return true
+    case "abort":
+      try await engine.abort(id)
+      return false
+    case "abort and die":
+      try await engine.abort(id)
+      Events.die()
+    default: throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
+    }
   }
 }

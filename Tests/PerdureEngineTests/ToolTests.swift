@@ -204,15 +204,16 @@ import Testing
       return ToolResult(
         output: [],
         diagnostics: [ToolDiagnostic(.warn, "second", code: "c")],
-        control: ["terminate": true]
+        control: ["terminate": "yes", "handoff": 7, "addTools": ["a"]]
       )
     }
     let (result, _, entry, _) = try await run(tool)
     let severities = entry.data?["diagnostics"]?.array?.map { $0["severity"]?.text }
     #expect(severities == ["info", "warn", "warn"])
     #expect(
-      result.contentText.hasPrefix("<harness>\n[info] first\n[warn] second\n[warn] this host")
+      result.contentText.hasPrefix("<harness>\n[info] first\n[warn] second\n[warn] the control")
     )
+    #expect(result.contentText.contains("handoff, terminate is wrong"))
   }
 
   static let details: [(reported: JSON?, result: JSON?, expected: JSON?)] = [

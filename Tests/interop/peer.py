@@ -267,6 +267,8 @@ async def write(path, scenarios, name):
                 page["items"][0]["id"], {"ownership": {"kind": "ownerless"}, **agent}, BG)
         elif "reset" in step:
             await conversation.reset(step["reset"], BG)
+        elif "write" in step:
+            await conversation.submit({"type": "write", "entry": step["write"]}, BG)
         elif "compact" in step:
             await conversation.compact(None, BG)
         elif "task" in step:
@@ -275,8 +277,7 @@ async def write(path, scenarios, name):
         else:
             events.reset()
             draft = {"type": "input", "content": json.dumps(step["submit"])}
-            if "requestId" in step:
-                draft["requestId"] = step["requestId"]
+            draft.update({key: step[key] for key in ("requestId", "whenBusy", "entry") if key in step})
             last = await conversation.submit(draft, BG)
         if "when" in step:
             await events.wait(step["when"])

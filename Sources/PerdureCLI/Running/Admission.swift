@@ -9,15 +9,32 @@ enum ChosenConversation: Sendable {
   case existing(ConversationID)
 }
 
+/// What to do with a prompt for a conversation that has unfinished work.
+enum PromptPolicy: String, CaseIterable {
+  case followUp = "follow-up"
+  case steer
+  case reject
+
+  var whenBusy: WhenBusy {
+    switch self {
+    case .followUp: .followUp
+    case .steer: .steer
+    case .reject: .reject
+    }
+  }
+}
+
 /// Decides, before anything is written, whether a prompt may be placed.
 enum Admission {
-  /// Throws if the conversation does not exist or has unfinished work, or if the store has some
-  /// that this run would continue in another way than it was started.
+  /// Throws if the conversation does not exist, or has unfinished work and the prompt is not to
+  /// wait for it, or if the store has some that this run would continue in another way than it was
+  /// started.
   static func check(
     _ reader: StoreReader,
     _ address: StoreAddress,
     _ record: RunRecord,
-    _ chosen: ChosenConversation
+    _ chosen: ChosenConversation,
+    _ whenBusy: PromptPolicy
   ) async throws {
     let target: ConversationID? =
       switch chosen {
@@ -30,8 +47,12 @@ enum Admission {
     }
     let live = try await reader.liveTasks()
     guard !live.isEmpty else { return }
-    if let target, let run = try await reader.document("pi.live", of: target), run["run"] != nil {
-      throw busy("conversation \(target)", target, address)
+    if whenBusy == .reject, let target, let run = try await reader.document("pi.live", of: target),
+      run["run"] != nil
+    {
+      var error = busy("conversation \(target)", target, address)
+      error.hint = (error.hint ?? "") + ", or let the prompt wait with --when-busy follow-up"
+      throw error
     }
     let recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
       RunRecord(json: $0)

@@ -194,6 +194,11 @@ final class RunningHost: Sendable {
     try await harness.reader.reads.entry(id)?.entry.text ?? ""
   }
 
+  /// Returns whether a submission waits to be placed.
+  func isQueued(_ id: SubmissionID) async throws -> Bool {
+    try await harness.submission(id)?.status()?.status == .queued
+  }
+
   /// Returns why a submission got no answer.
   func failure(
     of record: SubmissionRecord,

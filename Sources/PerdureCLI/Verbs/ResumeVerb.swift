@@ -64,11 +64,8 @@ enum ResumeVerb {
       _ address: StoreAddress
     ) async throws {
       let live = try await reader.liveTasks()
-      let queued = try await reader.reads.scanSubmissions(
-        SubmissionQuery(status: .queued),
-        PageRequest(limit: 1)
-      )
-      if live.isEmpty, queued.items.isEmpty { return nil }
+      // What is only queued waits for the next prompt.
+      if live.isEmpty { return nil }
       recorded = try await reader.extra(scope: RunRecord.scope, id: 0).flatMap {
         RunRecord(json: $0)
       }

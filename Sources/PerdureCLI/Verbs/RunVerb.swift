@@ -13,7 +13,13 @@ enum RunVerb {
         value: "ID",
         help: "the conversation to continue, or 'new' for one more",
         standard: "the first one"
-      )
+      ),
+      Option(
+        name: "when-busy",
+        value: "WHAT",
+        help: "follow-up, steer or reject: what to do with the\nprompt if there is unfinished work",
+        standard: "reject"
+      ),
     ],
     positionals: ["[PROMPT]"],
     notes: """
@@ -32,6 +38,7 @@ enum RunVerb {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
     let conversation = try conversation(arguments)
+    let whenBusy = try arguments.choice("when-busy", PromptPolicy.self) ?? .reject
     let record = try RunOptions.resolve(arguments, recorded: nil)
     let prompt = try prompt(arguments)
     let models = try record.models()
@@ -40,7 +47,7 @@ enum RunVerb {
       isOwn: !arguments.has("store")
     )
     do {
-      try await Admission.check(store.reader, address, record, conversation)
+      try await Admission.check(store.reader, address, record, conversation, whenBusy)
     } catch {
       await store.close()
       throw error
@@ -48,7 +55,7 @@ enum RunVerb {
     let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
     do {
       let chosen = try await choose(conversation, host, address, reporter)
-      let submission = try await submit(prompt, record, chosen, host, address, reporter)
+      let submission = try await submit(prompt, whenBusy, record, chosen, host, address, reporter)
       host.await(submission.id)
       // Nothing may be able to go on although the submission is not settled.
       host.awaitQuiet()
@@ -113,6 +120,7 @@ enum RunVerb {
   /// Records how this run goes, then places the prompt: a crash in between leaves an idle store.
   private static func submit(
     _ prompt: String,
+    _ whenBusy: PromptPolicy,
     _ record: RunRecord,
     _ conversation: Conversation,
     _ host: RunningHost,
@@ -128,7 +136,7 @@ enum RunVerb {
       "store": .string(address.text), "conversation": conversation.id.json,
       "model": record.model.json,
     ])
-    return try await conversation.submit(prompt)
+    return try await conversation.submit(prompt, whenBusy: whenBusy.whenBusy)
   }
 
   private static func configure(
@@ -141,7 +149,7 @@ enum RunVerb {
     // A conversation without a choice of its own has every extension that is there.
     let ids = record.plugins.map { $0.id }
     if let chosen = agent["extensions"], chosen != .array(ids.map { .string($0) }) {
-      change.extensions = ids
+      change.extensions = .only(ids)
     }
     if change.model != nil || change.extensions != nil {
       try await conversation.configure(change)
@@ -164,23 +172,40 @@ enum RunVerb {
     case .settled(let record):
       try await Outcome.end([record], in: conversation, host, address, reporter)
     case .quiet:
+      let error = try await stopped(id, conversation, host)
       let obstacles = host.obstacles()
       await host.close()
       reporter.end(
-        .runFailed,
+        ExitStatus(error),
         [
           "conversation": conversation.json,
           "obstacles": .array(obstacles.map { .string($0) }),
         ],
-        error: PerdureError(
-          "blocked",
-          "the run cannot go on",
-          hint: "see what blocks it and resume it then",
-          cause: obstacles.first
-        )
+        error: error
       )
     case .signal(let signal): await Outcome.end(signal, host, address, reporter)
     case .failed(let error): throw error
     }
+  }
+  /// Says why nothing runs although there is no answer.
+  private static func stopped(
+    _ id: SubmissionID,
+    _ conversation: ConversationID,
+    _ host: RunningHost
+  ) async throws -> PerdureError {
+    let obstacles = host.obstacles()
+    guard obstacles.isEmpty, try await host.isQueued(id) else {
+      return PerdureError(
+        "blocked",
+        "the run cannot go on",
+        hint: "see what blocks it and resume it then",
+        cause: obstacles.first
+      )
+    }
+    return PerdureError(
+      "queued",
+      "the prompt waits in conversation \(conversation), because the run before it got no answer",
+      hint: "it is asked with the next prompt there"
+    )
   }
 }

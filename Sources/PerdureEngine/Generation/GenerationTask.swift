@@ -65,8 +65,14 @@ enum GenerationTask {
           + "choose another one with Conversation.configure or --model"
       } ?? "the conversation has no model; choose one with Conversation.configure or --model"
     try await runtime.commit { tx, record in
+      let run = try await tx.prepareFailedRun(record.conversationId, runtime.settings)
       try await noteFailure("no_model", text, nil, tx, record)
-      try await tx.endRun(of: record.id, record.conversationId, reason: "no_model", detail: text)
+      try await tx.endFailedRun(
+        run,
+        of: record.id,
+        record.conversationId,
+        reason: "no_model"
+      )
       return .terminal(.failed(message: text, detail: ["reason": "no_model"]))
     }
   }

@@ -127,14 +127,19 @@ struct Request {
     }
   }
 
-  private func complete(_ message: JSON) async throws {
+  /// Commits the answer.
+  ///
+  /// `continuation` is user content with which a hook lets the run go on.
+  private func complete(_ message: JSON, continuation: JSON? = nil) async throws {
     try await runtime.commit { tx, record in
-      let entry = try await tx.appendAnswer(message, to: conversation)
-      try await tx.endRun(of: record.id, conversation) { submission in
-        guard let placed = submission.entry else { return submission.state }
-        return .done(entry: placed, answer: entry.id)
-      }
-      return .terminal(.completed(result: ["entryId": entry.id.json]))
+      let answer = try await tx.answerRun(
+        of: record.id,
+        conversation,
+        message,
+        continuation: continuation,
+        runtime.settings.queueModes
+      )
+      return .terminal(.completed(result: ["entryId": answer.json]))
     }
   }
 
@@ -168,6 +173,7 @@ struct Request {
 
   private func fail(_ message: JSON, _ failure: ProviderFailure) async throws {
     try await runtime.commit { tx, record in
+      let run = try await tx.prepareFailedRun(conversation, runtime.settings)
       try await tx.appendAnswer(message, to: conversation)
       try await GenerationTask.noteFailure(
         failure.action.rawValue,
@@ -176,7 +182,8 @@ struct Request {
         tx,
         record
       )
-      try await tx.endRun(
+      try await tx.endFailedRun(
+        run,
         of: record.id,
         conversation,
         reason: "model_error",

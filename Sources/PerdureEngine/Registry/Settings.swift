@@ -24,10 +24,18 @@ package struct Settings: Sendable, Equatable {
   package var documentRetentionMs: Int64? = 600_000
   /// How long the context of an idle conversation stays in memory, in milliseconds; `nil` for ever.
   package var contextRetentionMs: Int64? = 600_000
+  /// How many inputs that steer a run a boundary places.
+  package var steeringMode = QueueMode.oneAtATime
+  /// How many inputs that follow a run a boundary places.
+  package var followUpMode = QueueMode.oneAtATime
+  /// What becomes of the inputs that are queued behind a run that failed.
+  package var afterFailedRun = AfterFailedRun.keep
   /// Handed to the provider with each request.
   package var stream = JSONObject()
 
   package init() {}
+
+  var queueModes: QueueModes { QueueModes(steering: steeringMode, followUp: followUpMode) }
 
   /// The settings as plugins and applications see them.
   package var json: JSON {
@@ -40,7 +48,9 @@ package struct Settings: Sendable, Equatable {
         "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
       ],
       "toolExecution": .string(runsToolsSequentially ? "sequential" : "parallel"),
-      "restartLimit": .int(restartLimit),
+      "steeringMode": .string(steeringMode.rawValue),
+      "followUpMode": .string(followUpMode.rawValue),
+      "afterFailedRun": .string(afterFailedRun.rawValue), "restartLimit": .int(restartLimit),
       "documentRetentionMs": documentRetentionMs.map { .int($0) } ?? .null,
       "contextRetentionMs": contextRetentionMs.map { .int($0) } ?? .null, "stream": .object(stream),
     ]

@@ -35,7 +35,7 @@ extension Transaction {
   ) async throws {
     try check()
     hasWrittenTable = true
-    let candidate = try await submissionCandidate(id)
+    let candidate = try await requireSubmission(id)
     if candidate.isSettled { return }
     var record = candidate
     record.state = try settlement(record)
@@ -52,7 +52,7 @@ extension Transaction {
   package func place(_ id: SubmissionID, entry: EntryID) async throws {
     try check()
     hasWrittenTable = true
-    var record = try await submissionCandidate(id)
+    var record = try await requireSubmission(id)
     guard record.status == .queued else {
       throw PerdureError(.invalidBatch, "submission \(id) is not queued")
     }
@@ -73,7 +73,7 @@ extension Transaction {
   ) async throws -> EntryRecord? {
     try check()
     hasWrittenTable = true
-    let record = try await submissionCandidate(id)
+    let record = try await requireSubmission(id)
     guard record.kind == .write, record.status == .queued else {
       throw PerdureError(.invalidBatch, "submission \(id) is no queued write")
     }
@@ -87,9 +87,15 @@ extension Transaction {
     return entry
   }
 
-  private func submissionCandidate(_ id: SubmissionID) async throws -> SubmissionRecord {
+  /// Returns the submission as this commit has it, or `nil`.
+  func submissionCandidate(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    try check()
     if let staged = submissions[id] { return staged }
-    guard let record = try await session.store.submission(id) else {
+    return try await session.store.submission(id)
+  }
+
+  private func requireSubmission(_ id: SubmissionID) async throws -> SubmissionRecord {
+    guard let record = try await submissionCandidate(id) else {
       throw PerdureError(.notFound, "submission \(id) does not exist")
     }
     return record
@@ -114,7 +120,7 @@ extension Transaction {
     return Self.isStale(head, after: try await latestHeadMarker(conversation)?.head)
   }
 
-  private static func isStale(_ head: EntryDraft.Head?, after start: EntryID?) -> Bool {
+  static func isStale(_ head: EntryDraft.Head?, after start: EntryID?) -> Bool {
     guard case .entry(let target) = head, let start else { return false }
     return target < start
   }

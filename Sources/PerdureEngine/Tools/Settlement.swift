@@ -15,6 +15,8 @@ struct Settlement {
   private var isError = false
   private var details: JSON?
   private(set) var usage: Usage?
+  /// What the result asks of its round.
+  private var control: JSONObject?
   private var durationMs: Int64?
 
   init(outcome: TaskOutcome?, failure: ToolDiagnostic, fromSlot: Bool = false) {
@@ -55,15 +57,32 @@ struct Settlement {
     usage = result.usage
     details = result.details ?? details
     diagnostics += result.diagnostics
-    if result.control?.isEmpty == false {
-      diagnostics.append(
-        ToolDiagnostic(.warn, "this host does not act on the control part of results yet")
-      )
-    }
+    take(result.control)
     guard let output = result.output else { return keep(reported.retained) }
     let bounded = OutputWindow.bound(output, limits: tool.outputLimits)
     content = bounded.content
     if bounded.truncated { noteTruncation(bounded.droppedBytes, bounded.droppedLines) }
+  }
+
+  /// Keeps what the result asks of its round, if it is well formed.
+  private mutating func take(_ control: JSONObject?) {
+    guard let control, !control.isEmpty else { return }
+    func fits(_ key: JSONString, _ value: JSON) -> Bool {
+      switch key {
+      case "terminate": value == true
+      case "handoff": value.string != nil
+      case "addTools": value.array?.allSatisfy { $0.string != nil } ?? false
+      default: true
+      }
+    }
+    let wrong = control.filter { !fits($0.key, $0.value) }.map { $0.key.string }
+    guard wrong.isEmpty else {
+      let names = wrong.sorted().joined(separator: ", ")
+      return diagnostics.append(
+        ToolDiagnostic(.warn, "the control part of the result was ignored: \(names) is wrong")
+      )
+    }
+    self.control = control
   }
 
   private mutating func keep(_ retained: OutputWindow.Retained) {
@@ -113,12 +132,14 @@ struct Settlement {
 
   /// The outcome of the task whose result lies in `entry`.
   func outcome(_ entry: EntryID) -> TaskOutcome {
-    let result: JSON = ["kind": "model", "entryId": entry.json]
-    return switch outcome {
+    var result: JSONObject = ["kind": "model", "entryId": entry.json]
+    switch outcome {
     case .failed(let message, let detail, _):
-      .failed(message: message, detail: detail, result: result)
-    case .aborted(let reason, _): .aborted(reason: reason, result: result)
-    default: .completed(result: result)
+      return .failed(message: message, detail: detail, result: .object(result))
+    case .aborted(let reason, _): return .aborted(reason: reason, result: .object(result))
+    default:
+      if let control { result["control"] = .object(control) }
+      return .completed(result: .object(result))
     }
   }
 }

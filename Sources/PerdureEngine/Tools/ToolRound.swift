@@ -122,21 +122,42 @@ enum ToolRound {
         return waiting(on: [task], all: tools + [task], assistant, Array(pending.dropFirst()))
       }
     } else {
-      try await finish(runtime, assistant)
+      try await finish(runtime, assistant, tools)
     }
   }
 
-  private static func finish(_ runtime: TaskRuntime, _ assistant: EntryID) async throws {
+  private static func finish(
+    _ runtime: TaskRuntime,
+    _ assistant: EntryID,
+    _ tools: [TaskID]
+  ) async throws {
     try await runtime.commit { tx, record in
-      let conversation = record.conversationId
-      let inputs = try await tx.inputs(of: record.id, conversation)
-      try await tx.edit(.live, conversation) { live in
-        if live.value["tools"] != nil { try live.delete(["tools"]) }
-      }
-      // The run goes on with the next generation, which settles the inputs.
-      try await tx.startRun(conversation, inputs: inputs, definition: GenerationTask.definition)
+      let control = try await control(of: tools, tx, record.conversationId)
+      try await tx.endRound(
+        of: record.id,
+        record.conversationId,
+        assistant: assistant,
+        control,
+        runtime.settings.queueModes
+      )
       return .terminal(.completed(result: ["entryId": assistant.json]))
     }
+  }
+
+  /// Reads what the results of the round ask for; before the commit's first table write.
+  private static func control(
+    of tools: [TaskID],
+    _ tx: Transaction,
+    _ conversation: ConversationID
+  ) async throws -> RoundControl {
+    var controls: [TaskID: JSON] = [:]
+    for id in tools {
+      guard case .completed(let result)? = try await tx.task(id)?.state.outcome else { continue }
+      controls[id] = result["control"]
+    }
+    if controls.isEmpty { return RoundControl() }
+    let slots = try await tx.value(.live, conversation)["tools"]?.array ?? []
+    return RoundControl(slots.map { slot in TaskID(slot["taskId"]).flatMap { controls[$0] } })
   }
 }
 

@@ -7,6 +7,11 @@ public enum ContextEdit: Sendable, Equatable {
   /// The target contributes these messages instead.
   case replace(EntryID, [JSON])
 
+  /// The target contributes these messages instead.
+  public static func replace(_ target: EntryID, with messages: [JSON]) -> ContextEdit {
+    .replace(target, messages)
+  }
+
   /// The entry that is edited.
   public var target: EntryID {
     switch self {
