@@ -159,7 +159,8 @@ let package = Package(
     .testTarget(
       name: "PerdureStorageTests",
       dependencies: [
-        "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "CPerdureLinux", "CSQLite", "PerdureModel", "PerdureStorage", "PerdureTestKit",
+        "PerdureValue",
       ],
       swiftSettings: base
     ),

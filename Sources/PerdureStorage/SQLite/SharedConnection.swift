@@ -31,8 +31,9 @@ final class SharedConnection {
 
   private static let main = SQLValue.string("main")
 
-  /// Takes the lock of the store; stores of other prefixes have others. Without a file nobody else
-  /// can come, and there is none.
+  /// Takes the lock of the store, which each prefix has of its own.
+  ///
+  /// Without a file nobody else can come, and there is no lock.
   func lock() throws -> StoreLock? {
     guard let file else { return nil }
     try StorePath.checkIsOnlyName(file.path)
