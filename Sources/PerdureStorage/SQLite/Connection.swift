@@ -3,7 +3,7 @@ package import PerdureModel
 
 /// One row of a result, valid while the closure that gets it runs.
 @safe package struct Row {
-  private enum Source {
+  @safe private enum Source {
     case statement(OpaquePointer)
     case values([SQLValue])
   }
