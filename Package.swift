@@ -158,7 +158,8 @@ let package = Package(
     .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
-        "FaultyDisk", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "FaultyDisk", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
+        "PerdureValue",
       ],
       swiftSettings: safe
     ),
