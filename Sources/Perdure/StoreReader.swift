@@ -5,6 +5,16 @@ public import PerdureValue
 /// Reads a store, also one that another process owns; it repairs and writes nothing.
 public struct StoreReader: Sendable {
   let storage: any Storage
+  /// Damage that was found when a JSONL store was opened, and passed over: what these errors name is
+  /// absent from every answer.
+  ///
+  /// A SQLite store tells of damage when it is asked for what is damaged.
+  public let damages: [PerdureError]
+
+  init(storage: any Storage, damages: [PerdureError] = []) {
+    self.storage = storage
+    self.damages = damages
+  }
 
   /// Opens the SQLite store at `path` for reading; a missing file throws `notFound`.
   public static func open(sqliteAt path: String) async throws -> StoreReader {
@@ -14,7 +24,8 @@ public struct StoreReader: Sendable {
   /// Opens the JSONL store in the folder at `path` for reading, as it is now; a missing one throws
   /// `notFound`.
   public static func open(jsonlAt path: String) async throws -> StoreReader {
-    StoreReader(storage: try await JSONLStorage.open(path: path, readOnly: true))
+    let storage = try await JSONLStorage.open(path: path, readOnly: true, passesOverDamage: true)
+    return StoreReader(storage: storage, damages: storage.damages)
   }
 
   /// Returns the id of the process that owns the SQLite store at `path`, or `nil` if none does.
@@ -40,6 +51,41 @@ public struct StoreReader: Sendable {
     try await Page.all(order: .ascending) {
       try await storage.scanEntries(EntryQuery(conversationId: id), $0)
     }
+  }
+
+  /// Returns what can be read of the entries that a conversation sees, oldest first, and for each
+  /// that cannot the error that names it.
+  public func readableEntries(
+    of id: ConversationID
+  ) async throws -> (entries: [EntryRecord], damages: [PerdureError]) {
+    var entries: [EntryRecord] = []
+    var damages: [PerdureError] = []
+    var lower: EntryID? = .known(1)
+    while let first = lower {
+      do {
+        entries += try await self.entries(of: id, from: first, through: nil)
+        lower = nil
+      } catch let error as PerdureError where error.code == .storeCorrupt {
+        guard error.details?["type"] == "entry", let broken = EntryID(error.details?["id"]),
+          broken >= first
+        else { throw error }
+        damages.append(error)
+        if let before = EntryID(broken.value - 1), before >= first {
+          entries += try await self.entries(of: id, from: first, through: before)
+        }
+        lower = EntryID(broken.value + 1)
+      }
+    }
+    return (entries, damages)
+  }
+
+  private func entries(
+    of id: ConversationID,
+    from first: EntryID,
+    through last: EntryID?
+  ) async throws -> [EntryRecord] {
+    let query = EntryQuery(conversationId: id, minEntry: first, maxEntry: last)
+    return try await Page.all(order: .ascending) { try await storage.scanEntries(query, $0) }
   }
 
   /// Returns the tasks of a conversation, or of all, in order.

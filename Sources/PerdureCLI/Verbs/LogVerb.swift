@@ -34,7 +34,9 @@ enum LogVerb {
       )
     }
     reporter.header(["store": .string(address.text), "conversation": record.id.json])
-    for entry in try await reader.entries(of: id) {
+    var (entries, damages) = try await reader.readableEntries(of: id)
+    damages = reader.damages + damages
+    for entry in entries {
       let time = try await reader.time(ofEntry: entry.id)
       if reporter.isJSON {
         reporter.event("entry", EventReport.members(of: entry, at: time))
@@ -42,7 +44,12 @@ enum LogVerb {
         show(entry, time, reporter)
       }
     }
-    let live = try await reader.liveTasks().filter { $0.conversationId == id }
+    var live: [TaskRecord] = []
+    do {
+      live = try await reader.liveTasks(of: id)
+    } catch let error as PerdureError where error.code == .storeCorrupt {
+      damages.append(error)
+    }
     let owner = address.owner
     if !reporter.isJSON, !live.isEmpty {
       let how =
@@ -53,7 +60,9 @@ enum LogVerb {
     await reader.close()
     var members: JSONObject = ["unfinished": .bool(!live.isEmpty)]
     if let owner { members["owner"] = .int(owner) }
-    reporter.end(.ok, members)
+    for damage in damages.dropFirst() { reporter.warn("\(damage)") }
+    guard let first = damages.first else { reporter.end(.ok, members) }
+    reporter.end(ExitStatus(first), members, error: first)
   }
 
   private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {

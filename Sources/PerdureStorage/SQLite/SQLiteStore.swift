@@ -232,13 +232,4 @@ package final class SQLiteStore: BlockingStore {
     )
   }
 
-  /// Reads a column that holds JSON.
-  func json(_ bytes: [UInt8], _ what: String) throws -> JSON {
-    do {
-      return try JSON(parsing: bytes)
-    } catch {
-      let article = what.hasPrefix("e") ? "an" : "a"
-      throw corrupt("holds \(article) \(what) that is not JSON", cause: "\(error)")
-    }
-  }
 }
