@@ -59,7 +59,7 @@ import Testing
       name: "a submission of no status",
       sql: "UPDATE submissions SET record = json_set(record, '$.status', 'lost')",
       status: 3,
-      sentence: "is damaged in submission 5 (submission 5: 'status' is not a submission status)"
+      sentence: "is damaged in submission 8 (submission 8: 'status' is not a submission status)"
     ),
     Damage(
       name: "a sequence that cannot grow",

@@ -25,6 +25,7 @@ enum LogVerb {
     let address = try StoreAddress(arguments)
     let reader = try await address.openReader(isNamed: arguments.has("store"))
     guard let record = try await reader.reads.conversation(id) else {
+      if let damage = reader.damages.first { throw damage }
       let known = try await reader.conversations().map { "\($0.id)" }
       throw PerdureError(
         .notFound,

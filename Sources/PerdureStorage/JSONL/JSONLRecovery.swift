@@ -173,9 +173,12 @@ struct JSONLRecovery {
         unconfirmed = unconfirmed ?? line.bytes.lowerBound
         return
       }
-      // Behind a commit that cannot be read, what belongs to others still counts.
-      guard unconfirmed == nil || passedOver != nil else {
-        throw PerdureError(.storeCorrupt, "the line follows one that no commit confirms")
+      if unconfirmed != nil {
+        let cause = "the line follows one that no commit confirms"
+        let error = errors.corrupt(JSONLNames.extras, line: line.number, cause)
+        // The commit of the line before may be what is damaged; this one counts nevertheless.
+        guard let passedOver else { throw error }
+        try passedOver.add(error)
       }
       for write in record.writes { recovered.state.set(write) }
       if let nextId = record.nextId {

@@ -57,9 +57,15 @@ struct MarkerReplay {
     do {
       let batch = Batch(sequence: marker.sequence, writes: try writes(of: marker), at: 0)
       try state.replay(batch)
-    } catch let error as PerdureError where error.details == nil {
-      throw errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
+    } catch {
+      throw placed(error, marker)
     }
+  }
+
+  /// The error with the line of the commit, unless it has a place already.
+  private func placed(_ error: any Error, _ marker: Marker) -> any Error {
+    guard let error = error as? PerdureError, error.details == nil else { return error }
+    return errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
   }
 
   func needs(_ sidecar: Sidecar) -> Need {
@@ -113,7 +119,7 @@ struct MarkerReplay {
         if let write = try storageWrite(write, marker) { writes.append(write) }
       } catch {
         guard let passedOver else { throw error }
-        try passedOver.add(error, about: write.sidecar)
+        try passedOver.add(placed(error, marker), about: write.sidecar)
       }
     }
     guard let broken = passedOver?.documents else { return writes }
