@@ -231,5 +231,4 @@ package final class SQLiteStore: BlockingStore {
       cause: cause
     )
   }
-
 }
