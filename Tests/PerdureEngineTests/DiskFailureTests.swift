@@ -30,6 +30,34 @@ import Testing
     #expect(sessions > 0)
   }
 
+  @Test func `nobody outside sees a commit that a slow disk does not have yet`() async throws {
+    let folder = URL(filePath: "/tmp/perdure-disk-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let gate = DiskGate()
+    let disk = FaultyDisk { _ in gate.pass() }
+    let path = folder.appending(path: "store.sqlite").path
+    let storage = try await SQLiteStorage.open(path: path, vfs: disk.name)
+    let session = try await Session.open(storage, clock: ManualClock())
+    try await session.commit { _ = try await $0.createConversation(root: true) }
+    let seen = Log<Int64>()
+    let cancel = session.subscribe { seen.add($0.sequence) }
+    gate.shut()
+    let commit = Task {
+      try await session.commit { tx in
+        _ = try await tx.append(EntryDraft(kind: "test", data: 1), to: .root)
+      }
+    }
+    await gate.somebodyWaits()
+    #expect(seen.all == [])
+    gate.open()
+    try await commit.value
+    #expect(seen.all == [2])
+    cancel()
+    try await session.close()
+    withExtendedLifetime(disk) {}
+  }
+
   /// Plays a tool round over a disk, and then goes on over a good one.
   private func play(_ disk: FaultyDisk) async throws -> (calls: Int, code: PerdureError.Code?) {
     let folder = URL(filePath: "/tmp/perdure-disk-\(UUID().uuidString)")

@@ -11,7 +11,7 @@ enum LogVerb {
     positionals: ["[CONVERSATION]"],
     notes: """
       It reads stores that another process works on, and stores of other versions, and
-      changes nothing.
+      changes nothing. What is damaged is named at the end, and the rest is shown.
       """,
     hasEvents: true,
     body: { try await run($0, $1) }
