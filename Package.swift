@@ -103,6 +103,17 @@ let package = Package(
 
     // Tests
     .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: base),
+    .target(
+      name: "CFaultyDisk",
+      path: "Tests/CFaultyDisk",
+      linkerSettings: [.linkedLibrary("sqlite3")]
+    ),
+    .target(
+      name: "FaultyDisk",
+      dependencies: ["CFaultyDisk"],
+      path: "Tests/FaultyDisk",
+      swiftSettings: base
+    ),
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
@@ -147,7 +158,8 @@ let package = Package(
     .testTarget(
       name: "PerdureEngineTests",
       dependencies: [
-        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "FaultyDisk", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
+        "PerdureValue",
       ],
       swiftSettings: safe
     ),
@@ -159,7 +171,8 @@ let package = Package(
     .testTarget(
       name: "PerdureStorageTests",
       dependencies: [
-        "CPerdureLinux", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
+        "CPerdureLinux", "CSQLite", "FaultyDisk", "PerdureModel", "PerdureStorage",
+        "PerdureTestKit", "PerdureValue",
       ],
       swiftSettings: base
     ),

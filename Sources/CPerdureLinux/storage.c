@@ -29,6 +29,14 @@ long perdure_file_name_count(const char *path) {
   return stat(path, &status) == 0 ? (long)status.st_nlink : 0;
 }
 
+int perdure_path_identity(const char *path, unsigned long *device, unsigned long *number) {
+  struct stat status;
+  if (stat(path, &status) != 0) return -errno;
+  *device = status.st_dev;
+  *number = status.st_ino;
+  return 0;
+}
+
 int perdure_lock_open(const char *path) {
   int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   return descriptor < 0 ? -errno : descriptor;

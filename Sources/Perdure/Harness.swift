@@ -15,6 +15,11 @@ public enum StoreLocation: Sendable {
   /// In a folder of JSON lines, with a chosen promise; without full durability a power failure may
   /// damage it.
   case jsonlFolder(at: String, durability: Durability)
+  /// In a SQLite database that the application has open, in tables whose names begin with `prefix`.
+  ///
+  /// Closing the store closes the connection; an opening that fails leaves it open. What a commit
+  /// survives is what the connection is set to.
+  case sqliteConnection(any SQLConnection, prefix: String = "")
   /// Nowhere: everything is gone when the process ends.
   case memory
   /// In a store that was opened before.

@@ -31,6 +31,8 @@ extension StoreLocation {
         path: path,
         durability: durability == .full ? .full : .normal
       )
+    case .sqliteConnection(let connection, let prefix):
+      try await SQLiteStorage.open(on: connection, prefix: prefix)
     case .jsonl(let path): try await JSONLStorage.open(path: path)
     case .jsonlFolder(let path, let durability):
       try await JSONLStorage.open(

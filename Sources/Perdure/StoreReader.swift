@@ -5,6 +5,16 @@ public import PerdureValue
 /// Reads a store, also one that another process owns; it repairs and writes nothing.
 public struct StoreReader: Sendable {
   let storage: any Storage
+  /// Damage that was found when a JSONL store was opened, and passed over: what these errors name is
+  /// absent from every answer.
+  ///
+  /// A SQLite store tells of damage when it is asked for what is damaged.
+  public let damages: [PerdureError]
+
+  init(storage: any Storage, damages: [PerdureError] = []) {
+    self.storage = storage
+    self.damages = damages
+  }
 
   /// Opens the SQLite store at `path` for reading; a missing file throws `notFound`.
   public static func open(sqliteAt path: String) async throws -> StoreReader {
@@ -14,7 +24,8 @@ public struct StoreReader: Sendable {
   /// Opens the JSONL store in the folder at `path` for reading, as it is now; a missing one throws
   /// `notFound`.
   public static func open(jsonlAt path: String) async throws -> StoreReader {
-    StoreReader(storage: try await JSONLStorage.open(path: path, readOnly: true))
+    let storage = try await JSONLStorage.open(path: path, readOnly: true, passesOverDamage: true)
+    return StoreReader(storage: storage, damages: storage.damages)
   }
 
   /// Returns the id of the process that owns the SQLite store at `path`, or `nil` if none does.
@@ -42,47 +53,78 @@ public struct StoreReader: Sendable {
     }
   }
 
-  /// Calls `body` with the entries that a conversation sees, oldest first, until it returns `false`.
+  /// Calls `body` with the entries that a conversation sees, oldest first, until it returns `false`,
+  /// and returns for each one that cannot be read the error that names it.
   ///
-  /// With `last` these are only the newest so many. Memory does not grow with the conversation; entries that are appended meanwhile are left out
-  /// where `last` is given.
-  public func forEachEntry(
+  /// With `last` these are only the newest so many. Memory does not grow with the conversation;
+  /// entries that are appended meanwhile are left out where `last` is given.
+  @discardableResult
+  public func forEachReadableEntry(
     of id: ConversationID,
     last: Int64? = nil,
     _ body: (EntryRecord) async throws -> Bool
-  ) async throws {
+  ) async throws -> [PerdureError] {
     var query = EntryQuery(conversationId: id)
     if let last {
-      guard let bounds = try await newest(last, of: id) else { return }
+      guard let bounds = try await newest(last, of: id) else { return [] }
       (query.minEntry, query.maxEntry) = (bounds.lowerBound, bounds.upperBound)
     }
-    var cursor: Cursor?
-    repeat {
-      let page = try await storage.scanEntries(
-        query,
-        PageRequest(limit: 256, cursor: cursor, order: .ascending)
-      )
-      for entry in page.items { if try await !body(entry) { return } }
-      cursor = page.next
-    } while cursor != nil
+    var damages: [PerdureError] = []
+    try await forEachPage(query, .ascending, &damages) { page in
+      for entry in page { if try await !body(entry) { return false } }
+      return true
+    }
+    return damages
   }
 
-  /// The first and the last id of the newest entries.
+  /// The first and the last id of the newest entries that can be read.
   private func newest(_ count: Int64, of id: ConversationID) async throws -> ClosedRange<EntryID>? {
     var left = count
-    var cursor: Cursor?
     var bounds: ClosedRange<EntryID>?
-    repeat {
-      let page = try await storage.scanEntries(
-        EntryQuery(conversationId: id),
-        PageRequest(limit: Int(min(left, 256)), cursor: cursor, order: .descending)
-      )
-      guard let first = page.items.first?.id, let last = page.items.last?.id else { break }
+    var damages: [PerdureError] = []
+    let query = EntryQuery(conversationId: id)
+    try await forEachPage(query, .descending, limit: Int(min(left, 256)), &damages) { page in
+      let page = page.prefix(Int(min(left, 256)))
+      guard let first = page.first?.id, let last = page.last?.id else { return true }
       bounds = last...(bounds?.upperBound ?? first)
-      left -= Int64(page.items.count)
-      cursor = page.next
-    } while cursor != nil && left > 0
+      left -= Int64(page.count)
+      return left > 0
+    }
     return bounds
+  }
+
+  /// Reads page after page, and goes on behind an entry that cannot be read.
+  private func forEachPage(
+    _ query: EntryQuery,
+    _ order: ScanOrder,
+    limit: Int = 256,
+    _ damages: inout [PerdureError],
+    _ body: ([EntryRecord]) async throws -> Bool
+  ) async throws {
+    var rest = query
+    // What lies before damage that was met is read by itself.
+    var halves: [EntryQuery] = []
+    while true {
+      do {
+        let page = try await storage.scanEntries(rest, PageRequest(limit: limit, order: order))
+        if try await !body(page.items) { return }
+        if page.next != nil, let last = page.items.last?.id {
+          rest = rest.behind(last, order) ?? rest
+        } else if let next = halves.popLast() {
+          rest = next
+        } else {
+          return
+        }
+      } catch let error as PerdureError where error.code == .storeCorrupt {
+        guard error.details?["type"] == "entry", let broken = EntryID(error.details?["id"]),
+          !damages.contains(where: { $0.details?["id"] == broken.json })
+        else { throw error }
+        damages.append(error)
+        if let behind = rest.behind(broken, order) { halves.append(behind) }
+        guard let before = rest.before(broken, order) ?? halves.popLast() else { return }
+        rest = before
+      }
+    }
   }
 
   /// Returns the tasks of a conversation, or of all, in order.
@@ -116,4 +158,30 @@ public struct StoreReader: Sendable {
 
   /// Releases the store.
   public func close() async { await storage.close() }
+}
+
+extension EntryQuery {
+  /// The part that is visited after `id`, or `nil` if there is no greater or smaller id.
+  fileprivate func behind(_ id: EntryID, _ order: ScanOrder) -> EntryQuery? {
+    order == .ascending ? above(id) : below(id)
+  }
+
+  /// The part that is visited before `id`.
+  fileprivate func before(_ id: EntryID, _ order: ScanOrder) -> EntryQuery? {
+    order == .ascending ? below(id) : above(id)
+  }
+
+  private func above(_ id: EntryID) -> EntryQuery? {
+    guard let next = EntryID(id.value + 1), maxEntry.map({ next <= $0 }) ?? true else { return nil }
+    var query = self
+    query.minEntry = max(next, minEntry ?? next)
+    return query
+  }
+
+  private func below(_ id: EntryID) -> EntryQuery? {
+    guard let next = EntryID(id.value - 1), minEntry.map({ next >= $0 }) ?? true else { return nil }
+    var query = self
+    query.maxEntry = min(next, maxEntry ?? next)
+    return query
+  }
 }

@@ -47,19 +47,19 @@ import Testing
       name: "a task of no status",
       sql: task(12, "state", #"{"status": "idle"}"#),
       status: 3,
-      sentence: "'status' is not a task status; the store is damaged"
+      sentence: "s.sqlite is damaged in task 12 (task.state: 'status' is not a task status)"
     ),
     Damage(
       name: "an entry that is not JSON",
       sql: "UPDATE entries SET record = 'hello' WHERE id = 7",
       status: 3,
-      sentence: "holds an entry that is not JSON"
+      sentence: "s.sqlite is damaged in entry 7 (not JSON: "
     ),
     Damage(
       name: "a submission of no status",
       sql: "UPDATE submissions SET record = json_set(record, '$.status', 'lost')",
       status: 3,
-      sentence: "'status' is not a submission status"
+      sentence: "is damaged in submission 8 (submission 8: 'status' is not a submission status)"
     ),
     Damage(
       name: "a sequence that cannot grow",

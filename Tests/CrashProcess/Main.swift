@@ -18,6 +18,10 @@ import PerdureValue
 struct Main {
   static func main() async {
     let arguments = CommandLine.arguments
+    if arguments.count > 3, let kind = Race.Kind(rawValue: arguments[2]) {
+      await race(Race(kind: kind, folder: arguments[3]), Array(arguments.dropFirst(4)))
+      return
+    }
     if arguments.count == 5, arguments[1] == "sweep" {
       do {
         try Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
@@ -27,6 +31,24 @@ struct Main {
       }
       return
     }
+    await play(arguments)
+  }
+
+  /// Takes part in a race for a store, or checks one that is over.
+  private static func race(_ race: Race, _ numbers: [String]) async {
+    do {
+      if numbers.count == 2, let seed = UInt64(numbers[0]), let turns = Int(numbers[1]) {
+        try await race.run(seed: seed, turns: turns)
+      } else {
+        try await race.check()
+      }
+    } catch {
+      print("CrashProcess: \(error)")
+      exit(1)
+    }
+  }
+
+  private static func play(_ arguments: [String]) async {
     guard arguments.count == 7, let walk = WalkThrough(rawValue: arguments[3]),
       let replay = ReplayPolicy(rawValue: arguments[4]), let call = Int(arguments[5]),
       let moment = KillingStorage.Moment(rawValue: arguments[6])
@@ -146,7 +168,7 @@ struct InstantClock: HostClock {
 }
 
 /// Appends a line, as an effect that cannot be taken back.
-private func append(_ line: String, to path: String) throws {
+func append(_ line: String, to path: String) throws {
   let file = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
   guard file >= 0 else { throw PerdureError(.invalidInput, "cannot open \(path)") }
   defer { close(file) }

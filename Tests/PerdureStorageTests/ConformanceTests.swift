@@ -7,6 +7,8 @@ import Testing
 /// A backend under test.
 enum Backend: String, CaseIterable, CustomTestStringConvertible {
   case memory, sqlite, jsonl
+  /// In the database of an application, under names of its own.
+  case shared
 
   var testDescription: String { rawValue }
 }
@@ -46,6 +48,9 @@ struct ConformanceTests {
       case .sqlite:
         let path = folder.file("store.sqlite")
         return try await DirectStore(try await SQLiteStorage.open(path: path, durability: .normal))
+      case .shared:
+        let connection = try AppConnection(path: folder.file("app.db"))
+        return try await DirectStore(try await SQLiteStorage.open(on: connection, prefix: "p_"))
       case .jsonl:
         let path = folder.file("store")
         return try await DirectStore(try await JSONLStorage.open(path: path, durability: .normal))

@@ -47,6 +47,15 @@ struct JSONLDamageTests {
   static let table = [
     Damage("main.jsonl", "line 2 of main.jsonl", "'null'", line(2, "not JSON")),
     Damage("main.jsonl", "line 2 of main.jsonl", "no format", line(2, "{}")),
+    Damage("main.jsonl", "line 2 of main.jsonl", "byte") { lines in
+      // As two writers leave it who do not know of each other.
+      let half = lines[1].utf8.count / 2
+      let (first, second) = (lines[1].prefix(half), lines[1].dropFirst(half))
+      return [lines[0], first + lines[2], String(second)]
+    },
+    Damage("doc-3.jsonl", "line 1 of doc-3.jsonl", "byte") { lines in
+      [String(lines[0].prefix(40)), lines[1]]
+    },
     Damage("main.jsonl", "line 2 of main.jsonl", "byte", line(2, "")),
     Damage(
       "main.jsonl",
@@ -192,6 +201,29 @@ struct JSONLDamageTests {
       #expect(text.contains("the store \(path) is damaged in \(damage.place) ("), "\(text)")
       #expect(text.contains(damage.text), "\(text)")
     }
+    #expect(files == before)
+  }
+
+  @Test(arguments: table)
+  func `whoever only looks sees what is not damaged, and hears what is`(
+    damage: Damage
+  ) async throws {
+    try await makeStore()
+    let new = damage.change(lines(damage.file))
+    let file = path + "/" + damage.file
+    write(Array(new.map { $0 + "\n" }.joined().utf8), to: file)
+    if new.isEmpty { return }
+    let before = files
+    let reader = try await JSONLStorage.open(path: path, readOnly: true, passesOverDamage: true)
+    #expect(reader.damages.first?.description.contains("is damaged in \(damage.place) (") == true)
+    #expect(reader.damages.allSatisfy { $0.code == .storeCorrupt })
+    // What is there is right, and the commits that are whole are there.
+    var seen: [Int64] = []
+    for id in [Int64(2), 9] where try await reader.entry(known(id)) != nil { seen.append(id) }
+    #expect(!seen.isEmpty)
+    let value = try await reader.document(known(3), at: nil)?.value
+    #expect(value == nil || value == ["n": 2] || damage.place == "line 2 of main.jsonl")
+    await reader.close()
     #expect(files == before)
   }
 

@@ -6,65 +6,6 @@ import PerdureValue
 import Testing
 
 struct SQLiteTests {
-  /// A read and the index that must serve it.
-  struct Plan: Sendable, CustomTestStringConvertible {
-    let index: String
-    let read: @Sendable (SQLiteStorage) async throws -> Void
-
-    var testDescription: String { index }
-  }
-
-  @Test(arguments: [
-    Plan(index: "perdure_entries") {
-      _ = try await $0.scanEntries(EntryQuery(conversationId: .root), PageRequest(limit: 9))
-    },
-    Plan(index: "perdure_heads") {
-      _ = try await $0.latestHeadMarker(.root, atOrBefore: nil)
-    },
-    Plan(index: "perdure_live_tasks") {
-      _ = try await $0.scanTasks(TaskQuery(status: .running), PageRequest(limit: 9))
-    },
-    Plan(index: "perdure_requests") {
-      _ = try await $0.submission(requestId: "é", in: .root)
-    },
-    Plan(index: "perdure_documents") {
-      _ = try await $0.findDocument(DocumentAddress(kind: "é", scope: .session), at: nil)
-    },
-    Plan(index: "perdure_documents") {
-      _ = try await $0.scanDocuments(DocumentQuery(scope: .session), PageRequest(limit: 9))
-    },
-    Plan(index: "perdure_conversations_by_owner") {
-      _ = try await $0.scanConversations(
-        ConversationQuery(ownerConversationId: .root),
-        PageRequest(limit: 9)
-      )
-    },
-    Plan(index: "perdure_conversations_by_task") {
-      _ = try await $0.scanConversations(
-        ConversationQuery(ownerTaskId: known(5)),
-        PageRequest(limit: 9)
-      )
-    },
-  ])
-  func `a query uses the index made for it`(plan: Plan) async throws {
-    let folder = TemporaryFolder()
-    let storage = try await openStore(folder)
-    _ = try await DirectStore(storage).commit(
-      [.conversation(ConversationRecord(id: .root))],
-      extras: []
-    )
-    let before = Set(try await storage.inspect { $0.preparedStatements })
-    try await plan.read(storage)
-    let steps = try await storage.inspect { connection in
-      try connection.preparedStatements.filter { !before.contains($0) }.flatMap { sql in
-        try connection.rows("EXPLAIN QUERY PLAN \(sql)") { $0.string(3) }
-      }
-    }
-    #expect(steps.contains { $0.hasPrefix("SEARCH") && $0.contains("INDEX \(plan.index) ") })
-    #expect(!steps.contains { $0.hasPrefix("SCAN") })
-    await storage.close()
-  }
-
   @Test func `a base of a document that keeps only its newest value frees the rest`() async throws {
     let folder = TemporaryFolder()
     let storage = try await openStore(folder)

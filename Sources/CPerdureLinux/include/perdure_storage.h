@@ -18,6 +18,9 @@ int perdure_file_create_private(const char *path);
 /* How many names the file has, or 0 if it cannot be looked at. */
 long perdure_file_name_count(const char *path);
 
+/* Tells the file at `path` apart from any other that there is at the same time. */
+int perdure_path_identity(const char *path, unsigned long *device, unsigned long *number);
+
 /* Opens or creates a lock file; the descriptor is not inherited by other programs. */
 int perdure_lock_open(const char *path);
 

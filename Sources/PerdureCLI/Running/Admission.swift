@@ -89,14 +89,14 @@ enum Admission {
 }
 
 extension StoreReader {
-  /// Returns the tasks that have not ended.
-  func liveTasks() async throws -> [TaskRecord] {
+  /// Returns the tasks of a conversation, or of all, that have not ended.
+  func liveTasks(of id: ConversationID? = nil) async throws -> [TaskRecord] {
     var tasks: [TaskRecord] = []
     for status in TaskState.Status.allCases where status != .terminal {
       var cursor: Cursor?
       repeat {
         let page = try await reads.scanTasks(
-          TaskQuery(status: status),
+          TaskQuery(conversationId: id, status: status),
           PageRequest(limit: 256, cursor: cursor)
         )
         tasks += page.items

@@ -14,7 +14,7 @@ enum LogVerb {
     notes: """
       With --last the time it takes does not depend on how long the conversation is.
       It reads stores that another process works on, and stores of other versions, and
-      changes nothing.
+      changes nothing. What is damaged is named at the end, and the rest is shown.
       """,
     hasEvents: true,
     body: { try await run($0, $1) }
@@ -29,6 +29,7 @@ enum LogVerb {
     let address = try StoreAddress(arguments)
     let reader = try await address.openReader(isNamed: arguments.has("store"))
     guard let record = try await reader.reads.conversation(id) else {
+      if let damage = reader.damages.first { throw damage }
       let page = try await reader.reads.scanConversations(.init(), PageRequest(limit: 20))
       let known = page.items.map { "\($0.id)" }
       throw PerdureError(
@@ -39,7 +40,8 @@ enum LogVerb {
       )
     }
     reporter.header(["store": .string(address.text), "conversation": record.id.json])
-    try await reader.forEachEntry(of: id, last: last) { entry in
+    var damages = reader.damages
+    damages += try await reader.forEachReadableEntry(of: id, last: last) { entry in
       let time = try await reader.time(ofEntry: entry.id)
       if reporter.isJSON {
         reporter.event("entry", EventReport.members(of: entry, at: time))
@@ -48,7 +50,12 @@ enum LogVerb {
       }
       return HostText.waitForOutput()
     }
-    let live = try await reader.liveTasks().filter { $0.conversationId == id }
+    var live: [TaskRecord] = []
+    do {
+      live = try await reader.liveTasks(of: id)
+    } catch let error as PerdureError where error.code == .storeCorrupt {
+      damages.append(error)
+    }
     let owner = address.owner
     if !reporter.isJSON, !live.isEmpty {
       let how =
@@ -59,7 +66,9 @@ enum LogVerb {
     await reader.close()
     var members: JSONObject = ["unfinished": .bool(!live.isEmpty)]
     if let owner { members["owner"] = .int(owner) }
-    reporter.end(.ok, members)
+    for damage in damages.dropFirst() { reporter.warn("\(damage)") }
+    guard let first = damages.first else { reporter.end(.ok, members) }
+    reporter.end(ExitStatus(first), members, error: first)
   }
 
   private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {

@@ -136,6 +136,8 @@ extension StoreCounters {
       }
       sequence += 1
     }
+    // The next one must be a number that every program can read.
+    guard sequence <= EntryID.greatest else { throw invalid("sequence space is exhausted") }
     return StoreCounters(nextSequence: sequence, nextId: nextId)
   }
 

@@ -24,15 +24,23 @@ struct JSONLRecovery {
   let errors: JSONLErrors
   /// Whether files may be changed.
   let repairs: Bool
+  /// Where damage is remembered; without it damage is thrown.
+  let passedOver: PassedOver?
 
   private var sidecars: [Sidecar: SidecarFile] = [:]
   private var recovered = RecoveredStore()
   private var repairsDue: [Repair] = []
 
-  init(_ files: any StoreFiles, _ errors: JSONLErrors, repairs: Bool) {
+  init(
+    _ files: any StoreFiles,
+    _ errors: JSONLErrors,
+    repairs: Bool,
+    passedOver: PassedOver? = nil
+  ) {
     self.files = files
     self.errors = errors
     self.repairs = repairs
+    self.passedOver = passedOver
   }
 
   /// A change of a file; none is made before everything was found to be readable.
@@ -47,19 +55,45 @@ struct JSONLRecovery {
     let (markers, lines) = try markers(in: main)
     for name in names.sorted() {
       guard let sidecar = Sidecar(name: name) else { continue }
-      sidecars[sidecar] = try SidecarFile(sidecar, files, errors)
+      sidecars[sidecar] = try SidecarFile(sidecar, files, errors, passedOver)
     }
     try requireMain(names)
-    var replay = MarkerReplay(markers: markers, sidecars: sidecars, errors: errors)
-    recovered.state = try replay.run()
+    let replay = try replay(markers)
     sidecars = replay.sidecars
     try readExtras(markers: lines, main)
-    for (sidecar, file) in sidecars { try settle(sidecar, file, replay.needs(sidecar)) }
+    for (sidecar, file) in sidecars where passedOver == nil {
+      try settle(sidecar, file, replay.needs(sidecar))
+    }
     if main.isTorn { repairsDue.append(.truncate(JSONLNames.main, main.size)) }
     recovered.mainSize = main.size
     for name in names where JSONLNames.isReplacement(name) { repairsDue.append(.remove(name)) }
     if repairs { try repair() }
     return recovered
+  }
+
+  /// Builds the state; damage that is passed over takes its documents with it, so it is built again
+  /// without them.
+  private mutating func replay(_ markers: [Marker]) throws -> MarkerReplay {
+    while true {
+      let broken = passedOver?.documents
+      var replay = MarkerReplay(
+        markers: markers,
+        sidecars: sidecars,
+        errors: errors,
+        passedOver: passedOver
+      )
+      recovered.state = try replay.run()
+      if let passedOver {
+        for (sidecar, file) in replay.sidecars {
+          do {
+            _ = try file.confirmedSize(errors)
+          } catch {
+            try passedOver.add(error, about: sidecar)
+          }
+        }
+      }
+      if broken == passedOver?.documents { return replay }
+    }
   }
 
   private func listed() throws -> [String] {
@@ -83,7 +117,7 @@ struct JSONLRecovery {
   ) throws -> ([Marker], lines: [Int64: LineReader.Line]) {
     var markers: [Marker] = []
     var lines: [Int64: LineReader.Line] = [:]
-    try main.visit { line in
+    try main.visit(passedOver) { line in
       let marker = try Marker(json: line.json, line: line.number)
       guard marker.sequence > markers.last?.sequence ?? 0 else {
         throw PerdureError(
@@ -127,7 +161,7 @@ struct JSONLRecovery {
   ) throws {
     let file = try LineReader(JSONLNames.extras, files, errors)
     var unconfirmed: Int?
-    try file.visit { line in
+    try file.visit(passedOver) { line in
       let record = try ExtrasRecord(json: line.json)
       let isConfirmed =
         record.commit.map { commit in
@@ -139,8 +173,12 @@ struct JSONLRecovery {
         unconfirmed = unconfirmed ?? line.bytes.lowerBound
         return
       }
-      guard unconfirmed == nil else {
-        throw PerdureError(.storeCorrupt, "the line follows one that no commit confirms")
+      if unconfirmed != nil {
+        let cause = "the line follows one that no commit confirms"
+        let error = errors.corrupt(JSONLNames.extras, line: line.number, cause)
+        // The commit of the line before may be what is damaged; this one counts nevertheless.
+        guard let passedOver else { throw error }
+        try passedOver.add(error)
       }
       for write in record.writes { recovered.state.set(write) }
       if let nextId = record.nextId {
@@ -197,13 +235,18 @@ struct SidecarFile {
   private(set) var lines: [Line] = []
   private var places: [Position: Int] = [:]
 
-  init(_ sidecar: Sidecar, _ files: any StoreFiles, _ errors: JSONLErrors) throws {
+  init(
+    _ sidecar: Sidecar,
+    _ files: any StoreFiles,
+    _ errors: JSONLErrors,
+    _ passedOver: PassedOver? = nil
+  ) throws {
     let reader = try LineReader(sidecar.name, files, errors)
     name = sidecar.name
     size = reader.size
     isTorn = reader.isTorn
     var last: Position?
-    try reader.visit { line in
+    try reader.visit(passedOver) { line in
       let record = try SidecarRecord(json: line.json)
       let position = Position(sequence: record.sequence, ordinal: record.ordinal)
       if let last, position <= last {

@@ -13,11 +13,19 @@ package final class JSONLStorage: InMemoryReads {
   private let thread: StoreThread<JSONLJournal>?
   private let path: String
   private let isClosed = Mutex(false)
+  /// What could not be read, and is absent from every answer.
+  package let damages: [PerdureError]
 
-  private init(_ state: JSONLState, _ thread: StoreThread<JSONLJournal>?, path: String) {
+  private init(
+    _ state: JSONLState,
+    _ thread: StoreThread<JSONLJournal>?,
+    path: String,
+    damages: [PerdureError] = []
+  ) {
     self.state = state
     self.thread = thread
     self.path = path
+    self.damages = damages
   }
 
   deinit { thread?.abandon() }
@@ -27,11 +35,13 @@ package final class JSONLStorage: InMemoryReads {
   /// The store is locked until `close`. One that is opened for reading takes no lock, may belong
   /// to another process and shows what it holds at this moment; no file of it is changed. With
   /// full durability every group waits for the disk, otherwise none does, and a loss of power may
-  /// also damage the store. `wrapping` puts something in front of the files.
+  /// also damage the store. `wrapping` puts something in front of the files. A store that is opened
+  /// for reading with `passesOverDamage` shows all that can be read; `damages` says what cannot.
   package static func open(
     path: String,
     durability: Durability = .full,
     readOnly: Bool = false,
+    passesOverDamage: Bool = false,
     wrapping: (@Sendable (any StoreFiles) -> any StoreFiles)? = nil
   ) async throws -> JSONLStorage {
     let path = StorePath.resolved(path)
@@ -41,9 +51,13 @@ package final class JSONLStorage: InMemoryReads {
     do {
       let state = Mutex<JSONLState?>(nil)
       if readOnly {
-        let found = try await thread.perform { JSONLState(try reading(path, errors, wrapping)) }
+        let (found, damages) = try await thread.perform {
+          let passedOver = passesOverDamage ? PassedOver() : nil
+          let state = JSONLState(try reading(path, errors, passedOver, wrapping))
+          return (state, passedOver?.errors ?? [])
+        }
         await thread.stop()
-        return JSONLStorage(found, nil, path: path)
+        return JSONLStorage(found, nil, path: path, damages: damages)
       }
       try await thread.adopt {
         let files = try folder(path, errors, creates: true)
@@ -106,6 +120,7 @@ package final class JSONLStorage: InMemoryReads {
   private static func reading(
     _ path: String,
     _ errors: JSONLErrors,
+    _ passedOver: PassedOver?,
     _ wrapping: (@Sendable (any StoreFiles) -> any StoreFiles)?
   ) throws -> MemoryState {
     let folder = try folder(path, errors, creates: false)
@@ -121,10 +136,13 @@ package final class JSONLStorage: InMemoryReads {
         var recovery = JSONLRecovery(files, errors, repairs: false)
         return try recovery.run().state
       } catch {
-        if before == (try? files.mark(JSONLNames.main)) { throw error }
+        if before == (try? files.mark(JSONLNames.main)) {
+          if passedOver == nil { throw error }
+          break
+        }
       }
     }
-    var recovery = JSONLRecovery(files, errors, repairs: false)
+    var recovery = JSONLRecovery(files, errors, repairs: false, passedOver: passedOver)
     return try recovery.run().state
   }
 

@@ -36,42 +36,53 @@ struct LineReader {
   private static let lineFeed = UInt8(ascii: "\n")
 
   /// Visits the lines in order; an error without a place in it gets the line's.
-  func visit(_ body: (Line) throws -> Void) throws {
-    try visitEach(body) { number, error in throw error }
+  ///
+  /// With `passedOver` a damaged line is remembered there, and the next one follows.
+  func visit(_ passedOver: PassedOver? = nil, _ body: (Line) throws -> Void) throws {
+    try visitEach(body) { _, error in
+      guard let passedOver else { throw error }
+      try passedOver.add(error, about: Sidecar(name: name))
+    }
   }
 
-  /// Visits the lines in order, and goes on with the next one after an error in one.
+  /// Visits the lines in order, and goes on with the next one after damage in one.
   func visit(
     _ body: (Line) throws -> Void,
     reporting report: (_ number: Int, PerdureError) -> Void
   ) throws {
     try visitEach(body) { number, error in
-      guard error.code == .storeCorrupt else { throw error }
+      guard let error = error as? PerdureError, error.code == .storeCorrupt else { throw error }
       report(number, error)
     }
   }
 
   private func visitEach(
     _ body: (Line) throws -> Void,
-    failing: (Int, PerdureError) throws -> Void
+    failing: (Int, any Error) throws -> Void
   ) throws {
     var start = 0
     var number = 1
     while start < size {
       let end = bytes[start..<size].firstIndex(of: Self.lineFeed) ?? size
       do {
-        let json = try JSON(parsing: Array(bytes[start..<end]))
-        try check(json)
-        try body(Line(json: json, number: number, bytes: start..<end))
-      } catch let error as JSONError {
-        try failing(number, errors.corrupt(name, line: number, "\(error)"))
-      } catch let error as PerdureError where error.details == nil && error.code == .storeCorrupt {
-        try failing(number, errors.corrupt(name, line: number, JSONLErrors.cause(error)))
-      } catch let error as PerdureError {
+        try visit(number, start..<end, body)
+      } catch {
         try failing(number, error)
       }
       start = end + 1
       number += 1
+    }
+  }
+
+  private func visit(_ number: Int, _ range: Range<Int>, _ body: (Line) throws -> Void) throws {
+    do {
+      let json = try JSON(parsing: Array(bytes[range]))
+      try check(json)
+      try body(Line(json: json, number: number, bytes: range))
+    } catch let error as JSONError {
+      throw errors.corrupt(name, line: number, "\(error)")
+    } catch let error as PerdureError where error.details == nil && error.code == .storeCorrupt {
+      throw errors.corrupt(name, line: number, JSONLErrors.cause(error))
     }
   }
 

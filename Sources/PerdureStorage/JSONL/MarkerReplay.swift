@@ -17,6 +17,8 @@ struct MarkerReplay {
   private let markers: [Marker]
   private(set) var sidecars: [Sidecar: SidecarFile]
   private let errors: JSONLErrors
+  /// Where damage is remembered; without it damage is thrown.
+  private let passedOver: PassedOver?
 
   private var currentOnly: Set<DocumentID> = []
   private var known: Set<Sidecar> = []
@@ -25,10 +27,16 @@ struct MarkerReplay {
   private var living: Set<TaskID> = []
   private var newestBases: [DocumentID: SidecarFile.Position] = [:]
 
-  init(markers: [Marker], sidecars: [Sidecar: SidecarFile], errors: JSONLErrors) {
+  init(
+    markers: [Marker],
+    sidecars: [Sidecar: SidecarFile],
+    errors: JSONLErrors,
+    passedOver: PassedOver?
+  ) {
     self.markers = markers
     self.sidecars = sidecars
     self.errors = errors
+    self.passedOver = passedOver
   }
 
   mutating func run() throws -> MemoryState {
@@ -36,13 +44,28 @@ struct MarkerReplay {
     var state = MemoryState()
     for marker in markers {
       do {
-        let batch = Batch(sequence: marker.sequence, writes: try writes(of: marker), at: 0)
-        try state.replay(batch)
-      } catch let error as PerdureError where error.details == nil {
-        throw errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
+        try replay(marker, &state)
+      } catch {
+        guard let passedOver else { throw error }
+        try passedOver.add(error)
       }
     }
     return state
+  }
+
+  private mutating func replay(_ marker: Marker, _ state: inout MemoryState) throws {
+    do {
+      let batch = Batch(sequence: marker.sequence, writes: try writes(of: marker), at: 0)
+      try state.replay(batch)
+    } catch {
+      throw placed(error, marker)
+    }
+  }
+
+  /// The error with the line of the commit, unless it has a place already.
+  private func placed(_ error: any Error, _ marker: Marker) -> any Error {
+    guard let error = error as? PerdureError, error.details == nil else { return error }
+    return errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
   }
 
   func needs(_ sidecar: Sidecar) -> Need {
@@ -92,23 +115,33 @@ struct MarkerReplay {
   private mutating func writes(of marker: Marker) throws -> [StorageWrite] {
     var writes: [StorageWrite] = []
     for write in marker.writes {
-      switch write {
-      case .conversation(let record): writes.append(.conversation(record))
-      case .entry(let record): writes.append(.entry(record))
-      case .submission(let record): writes.append(.submission(record))
-      case .task(let record): writes.append(.task(record))
-      case .retireDocument(let id): writes.append(.retireDocument(id))
-      case .taskSidecar(let id, let ordinal):
-        if let record = try task(id, marker, ordinal) { writes.append(.task(record)) }
-      case .createDocument(let record, let ordinal):
-        writes.append(try creation(of: record, marker, ordinal))
-      case .changeDocument(let id, let ordinal):
-        if let content = try content(of: id, marker, ordinal) {
-          writes.append(.changeDocument(id, content))
-        }
+      do {
+        if let write = try storageWrite(write, marker) { writes.append(write) }
+      } catch {
+        guard let passedOver else { throw error }
+        try passedOver.add(placed(error, marker), about: write.sidecar)
       }
     }
-    return writes
+    guard let broken = passedOver?.documents else { return writes }
+    return writes.filter { write in write.document.map { !broken.contains($0) } ?? true }
+  }
+
+  private mutating func storageWrite(
+    _ write: Marker.Write,
+    _ marker: Marker
+  ) throws -> StorageWrite? {
+    switch write {
+    case .conversation(let record): .conversation(record)
+    case .entry(let record): .entry(record)
+    case .submission(let record): .submission(record)
+    case .task(let record): .task(record)
+    case .retireDocument(let id): .retireDocument(id)
+    case .taskSidecar(let id, let ordinal):
+      try task(id, marker, ordinal).map { .task($0) }
+    case .createDocument(let record, let ordinal): try creation(of: record, marker, ordinal)
+    case .changeDocument(let id, let ordinal):
+      try content(of: id, marker, ordinal).map { .changeDocument(id, $0) }
+    }
   }
 
   private mutating func task(
@@ -171,5 +204,28 @@ struct MarkerReplay {
       )
     }
     return record
+  }
+}
+
+extension Marker.Write {
+  /// The file that holds the other part of the write.
+  fileprivate var sidecar: Sidecar? {
+    switch self {
+    case .conversation, .entry, .submission, .task: nil
+    case .taskSidecar(let id, _): .task(id)
+    case .createDocument(let record, _): .document(record.id)
+    case .changeDocument(let id, _), .retireDocument(let id): .document(id)
+    }
+  }
+}
+
+extension StorageWrite {
+  /// The document that it is about.
+  fileprivate var document: DocumentID? {
+    switch self {
+    case .conversation, .entry, .task, .submission: nil
+    case .createDocument(let record, _, _), .copyDocument(let record, _, _): record.id
+    case .changeDocument(let id, _), .retireDocument(let id): id
+    }
   }
 }

@@ -1,31 +1,49 @@
 import CSQLite
-import PerdureModel
-
-/// A value that is bound to a parameter of a statement.
-package enum SQLValue: Sendable {
-  case null
-  case int(Int64)
-  case text([UInt8])
-
-  /// Makes a text value.
-  package static func string(_ text: String) -> SQLValue { .text(Array(text.utf8)) }
-
-  /// Makes an integer, or null.
-  package static func optional(_ value: Int64?) -> SQLValue { value.map { .int($0) } ?? .null }
-}
+package import PerdureModel
 
 /// One row of a result, valid while the closure that gets it runs.
 @safe package struct Row {
-  fileprivate let statement: OpaquePointer
+  @safe private enum Source {
+    case statement(OpaquePointer)
+    case values([SQLValue])
+  }
+
+  private let source: Source
+
+  fileprivate init(statement: OpaquePointer) { source = unsafe .statement(statement) }
+
+  /// Makes a row of values that were read before.
+  init(values: [SQLValue]) { source = .values(values) }
 
   /// The integer in this column; 0 for null.
-  package func int(_ column: Int32) -> Int64 { unsafe sqlite3_column_int64(statement, column) }
+  package func int(_ column: Int32) -> Int64 {
+    switch source {
+    case .statement(let statement): return unsafe sqlite3_column_int64(statement, column)
+    case .values(let values):
+      guard values.indices.contains(Int(column)) else { return 0 }
+      switch values[Int(column)] {
+      case .int(let value): return value
+      case .null, .real, .text, .blob: return 0
+      }
+    }
+  }
 
   /// The bytes of the text in this column; empty for null.
   package func bytes(_ column: Int32) -> [UInt8] {
-    guard let start = unsafe sqlite3_column_text(statement, column) else { return [] }
-    let count = unsafe Int(sqlite3_column_bytes(statement, column))
-    return unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    switch source {
+    case .statement(let statement):
+      guard let start = unsafe sqlite3_column_text(statement, column) else { return [] }
+      let count = unsafe Int(sqlite3_column_bytes(statement, column))
+      return unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    case .values(let values):
+      guard values.indices.contains(Int(column)) else { return [] }
+      switch values[Int(column)] {
+      case .null: return []
+      case .int(let value): return Array(String(value).utf8)
+      case .real(let value): return Array(String(value).utf8)
+      case .text(let bytes), .blob(let bytes): return bytes
+      }
+    }
   }
 
   /// The text in this column.
@@ -52,8 +70,8 @@ package enum SQLValue: Sendable {
   /// Written by SQLite's callback on the thread that commits.
   private let logLength = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
 
-  /// Opens a file, which must exist.
-  package init(path: String, mode: Mode = .readWrite) throws {
+  /// Opens a file, which must exist; `vfs` names another way to the disk than SQLite's usual one.
+  package init(path: String, mode: Mode = .readWrite, vfs: String? = nil) throws {
     self.path = path
     unsafe logLength.initialize(to: 0)
     var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -65,7 +83,7 @@ package enum SQLValue: Sendable {
       let option = mode == .readOnly ? "mode=ro&readonly_shm=1" : "mode=ro&immutable=1"
       name = "file:\(Self.uriPath(path))?\(option)"
     }
-    let code = unsafe sqlite3_open_v2(name, &handle, flags, nil)
+    let code = unsafe sqlite3_open_v2(name, &handle, flags, vfs)
     if code != SQLITE_OK {
       let error = failure(code)
       close()
@@ -151,8 +169,21 @@ package enum SQLValue: Sendable {
       return value
     } catch {
       // Some failures, such as a full disk, have rolled back already.
-      if unsafe sqlite3_get_autocommit(handle) == 0 { try? run("ROLLBACK") }
+      if unsafe sqlite3_get_autocommit(handle) == 0 { try rollBack(after: error) }
       throw error
+    }
+  }
+
+  private func rollBack(after error: any Error) throws {
+    do {
+      try run("ROLLBACK")
+    } catch let failure {
+      throw PerdureError(
+        .storageFailed,
+        "the store \(path) could not take a failed commit back",
+        hint: "open the store again",
+        cause: "\(SQLRollbackFailure(transaction: error, rollback: failure))"
+      )
     }
   }
 
@@ -180,25 +211,41 @@ package enum SQLValue: Sendable {
     switch value {
     case .null: code = unsafe sqlite3_bind_null(statement, index)
     case .int(let value): code = unsafe sqlite3_bind_int64(statement, index, value)
-    case .text(let bytes):
-      code = unsafe bytes.withUnsafeBytes { buffer in
-        // SQLite copies the text: the bytes are ours only within this closure. An empty array has
-        // no address, which SQLite would take for null.
-        let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-        guard let start = buffer.baseAddress else {
-          return unsafe sqlite3_bind_text(statement, index, "", 0, copies)
-        }
-        return unsafe sqlite3_bind_text64(
-          statement,
-          index,
-          start.assumingMemoryBound(to: CChar.self),
-          UInt64(buffer.count),
-          copies,
-          UInt8(SQLITE_UTF8)
-        )
-      }
+    case .real(let value): code = unsafe sqlite3_bind_double(statement, index, value)
+    case .text(let bytes): code = unsafe bind(bytes, isText: true, to: index, of: statement)
+    case .blob(let bytes): code = unsafe bind(bytes, isText: false, to: index, of: statement)
     }
     if code != SQLITE_OK { throw failure(code) }
+  }
+
+  private func bind(
+    _ bytes: [UInt8],
+    isText: Bool,
+    to index: Int32,
+    of statement: OpaquePointer
+  ) -> Int32 {
+    unsafe bytes.withUnsafeBytes { buffer in
+      // SQLite copies the bytes: they are ours only within this closure. An empty array has no
+      // address, which SQLite would take for null.
+      let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+      guard let start = buffer.baseAddress else {
+        return unsafe isText
+          ? sqlite3_bind_text(statement, index, "", 0, copies)
+          : sqlite3_bind_zeroblob(statement, index, 0)
+      }
+      let count = UInt64(buffer.count)
+      guard isText else {
+        return unsafe sqlite3_bind_blob64(statement, index, start, count, copies)
+      }
+      return unsafe sqlite3_bind_text64(
+        statement,
+        index,
+        start.assumingMemoryBound(to: CChar.self),
+        count,
+        copies,
+        UInt8(SQLITE_UTF8)
+      )
+    }
   }
 
   private static func uriPath(_ path: String) -> String {

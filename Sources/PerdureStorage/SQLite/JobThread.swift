@@ -7,8 +7,8 @@ import PerdureValue
 /// `@unchecked Sendable`: `jobs` and `isStopping` are read and written only while `mutex` is held;
 /// the pointers are set once, and released when the last reference goes, which the thread itself
 /// holds until it ends.
-@safe final class JobThread: @unchecked Sendable {
-  typealias Job = @Sendable () -> Void
+@safe package final class JobThread: @unchecked Sendable {
+  package typealias Job = @Sendable () -> Void
 
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -30,7 +30,7 @@ import PerdureValue
   }
 
   /// Starts a thread, or throws if the system has no room for one.
-  static func start() throws -> JobThread {
+  package static func start() throws -> JobThread {
     let thread = JobThread()
     let context = unsafe Unmanaged.passRetained(thread).toOpaque()
     var handle = pthread_t()
@@ -58,7 +58,7 @@ import PerdureValue
   }
 
   /// Adds a job, after the last of which the thread ends; `false` if the last one came before.
-  func enqueue(last: Bool = false, _ job: @escaping Job) -> Bool {
+  package func enqueue(last: Bool = false, _ job: @escaping Job) -> Bool {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
     guard !isStopping else { return false }

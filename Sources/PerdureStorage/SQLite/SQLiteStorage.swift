@@ -18,12 +18,13 @@ package final class SQLiteStorage: Storage {
   /// Opens the store at `path`; a missing one is created unless `readOnly`.
   ///
   /// The store is locked until `close`. A read-only store takes no lock, may belong to another
-  /// process, and no file of it is changed or created.
+  /// process, and no file of it is changed or created. `vfs` is for tests of a disk that fails.
   package static func open(
     path: String,
     durability: Durability = .full,
     readOnly: Bool = false,
-    busyMilliseconds: Int32 = 5_000
+    busyMilliseconds: Int32 = 5_000,
+    vfs: String? = nil
   ) async throws -> SQLiteStorage {
     let path = StorePath.resolved(path)
     try StorePath.check(path, mayBeAbsent: !readOnly)
@@ -38,6 +39,7 @@ package final class SQLiteStorage: Storage {
           path: path,
           durability: durability,
           busyMilliseconds: busyMilliseconds,
+          vfs: vfs,
           lock: lock
         )
       }
@@ -46,6 +48,24 @@ package final class SQLiteStorage: Storage {
       throw error
     }
     return SQLiteStorage(thread: thread, isReadOnly: readOnly, path: path)
+  }
+
+  /// Opens the store in an application's database, in tables whose names begin with `prefix`.
+  ///
+  /// `close` closes the connection; an opening that fails leaves it open.
+  package static func open(
+    on connection: any SQLConnection,
+    prefix: String = ""
+  ) async throws -> SQLiteStorage {
+    let thread = try StoreThread<SQLiteStore>()
+    do {
+      try await thread.adopt { try SQLiteStore(on: connection, prefix: prefix) }
+      let path = try await thread.call { $0.connection.path }
+      return SQLiteStorage(thread: thread, isReadOnly: false, path: path)
+    } catch {
+      await thread.stop()
+      throw error
+    }
   }
 
   private static func openReading(_ path: String) throws -> SQLiteStore {
@@ -78,7 +98,7 @@ package final class SQLiteStorage: Storage {
   package func inspect<Value: Sendable>(
     _ body: @escaping @Sendable (Connection) throws -> Value
   ) async throws -> Value {
-    try await thread.call { try body($0.connection) }
+    try await thread.call { try body(try $0.connection.own) }
   }
 }
 

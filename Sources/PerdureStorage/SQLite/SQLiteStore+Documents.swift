@@ -7,21 +7,26 @@ extension SQLiteStore {
     filter.add(address: address)
     filter.add(aliveAt: sequence)
     return try connection.first(
-      "SELECT record FROM documents WHERE \(filter.text) ORDER BY id DESC LIMIT 1",
+      "SELECT record, id FROM documents WHERE \(filter.text) ORDER BY id DESC LIMIT 1",
       filter.values
-    ) { try DocumentRecord(json: try json($0.bytes(0), "document")) }
+    ) { try record($0) }
   }
 
   func document(_ id: DocumentID, at sequence: Int64?) throws -> StoredDocument? {
     guard let record = try documentRecord(id) else { return nil }
     try record.requireHistory(at: sequence)
     guard record.isAlive(at: sequence) else { return nil }
-    return try StoredDocument(record: record, replaying: try revisions(of: id, at: sequence))
+    let revisions = try revisions(of: id, at: sequence)
+    do {
+      return try StoredDocument(record: record, replaying: revisions)
+    } catch {
+      throw damaged("document \(id)", error, details: ["type": "document", "id": id.json])
+    }
   }
 
   func documentRecord(_ id: DocumentID) throws -> DocumentRecord? {
-    try connection.first("SELECT record FROM documents WHERE id = ?", [.int(id.value)]) {
-      try DocumentRecord(json: try json($0.bytes(0), "document"))
+    try connection.first("SELECT record, id FROM documents WHERE id = ?", [.int(id.value)]) {
+      try record($0)
     }
   }
 
@@ -52,7 +57,7 @@ extension SQLiteStore {
       [.int(id.value), .int(base), upper]
     ) { row in
       let version = row.int(2)
-      let value = try json(row.bytes(3), "revision of document \(id)")
+      let value = try json(row.bytes(3), "revision \(row.int(0)) of document \(id)")
       guard row.string(1) == "delta" else {
         return Revision(sequence: row.int(0), content: .base(version: version, value: value))
       }
@@ -63,7 +68,10 @@ extension SQLiteStore {
           content: .delta(version: version, operations: operations)
         )
       } catch {
-        throw corrupt("holds operations that cannot be read (document \(id))", cause: "\(error)")
+        throw damaged(
+          "revision \(row.int(0)) of document \(id)",
+          PerdureError(.storeCorrupt, "an operation cannot be read", cause: "\(error)")
+        )
       }
     }
   }

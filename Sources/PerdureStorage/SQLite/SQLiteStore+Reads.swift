@@ -5,21 +5,14 @@ extension SQLiteStore {
   // MARK: Single records
 
   func conversation(_ id: ConversationID) throws -> ConversationRecord? {
-    try record("SELECT record FROM conversations WHERE id = ?", id.value, "conversation") {
-      try ConversationRecord(json: $0)
-    }
+    try single("SELECT record, id FROM conversations WHERE id = ?", id.value)
   }
 
   func entry(_ id: EntryID) throws -> EntryLookup? {
-    let row = try connection.first(
-      "SELECT record, commit_seq FROM entries WHERE id = ?",
-      [
-        .int(id.value)
-      ]
-    ) { ($0.bytes(0), $0.int(1)) }
-    guard let (bytes, sequence) = row else { return nil }
-    let entry = try EntryRecord(json: try json(bytes, "entry"))
-    return EntryLookup(entry: entry, commitSequence: sequence)
+    try connection.first(
+      "SELECT record, id, commit_seq FROM entries WHERE id = ?",
+      [.int(id.value)]
+    ) { EntryLookup(entry: try record($0), commitSequence: $0.int(2)) }
   }
 
   func entry(_ id: EntryID, visibleIn conversationId: ConversationID) throws -> EntryLookup? {
@@ -32,15 +25,11 @@ extension SQLiteStore {
   }
 
   func task(_ id: TaskID) throws -> TaskRecord? {
-    try record("SELECT record FROM tasks WHERE id = ?", id.value, "task") {
-      try TaskRecord(json: $0)
-    }
+    try single("SELECT record, id FROM tasks WHERE id = ?", id.value)
   }
 
   func submission(_ id: SubmissionID) throws -> SubmissionRecord? {
-    try record("SELECT record FROM submissions WHERE id = ?", id.value, "submission") {
-      try SubmissionRecord(json: $0)
-    }
+    try single("SELECT record, id FROM submissions WHERE id = ?", id.value)
   }
 
   func submission(
@@ -51,9 +40,9 @@ extension SQLiteStore {
     filter.add("conversation_id", conversationId.value)
     filter.add("request_id", requestId)
     return try connection.first(
-      "SELECT record FROM submissions WHERE \(filter.text) ORDER BY id DESC LIMIT 1",
+      "SELECT record, id FROM submissions WHERE \(filter.text) ORDER BY id DESC LIMIT 1",
       filter.values
-    ) { try SubmissionRecord(json: try json($0.bytes(0), "submission")) }
+    ) { try record($0) }
   }
 
   func extra(scope: String, id: Int64) throws -> JSON? {
@@ -61,16 +50,11 @@ extension SQLiteStore {
     return try connection.first(
       "SELECT value FROM perdure_extras WHERE scope = ? AND id = ?",
       [.string(scope), .int(id)]
-    ) { try json($0.bytes(0), "fact") }
+    ) { try json($0.bytes(0), "the fact \(scope) \(id)") }
   }
 
-  private func record<Record>(
-    _ sql: String,
-    _ id: Int64,
-    _ type: String,
-    _ make: (JSON) throws -> Record
-  ) throws -> Record? {
-    try connection.first(sql, [.int(id)]) { try make(try json($0.bytes(0), type)) }
+  private func single<Record: TableRecord>(_ sql: String, _ id: Int64) throws -> Record? {
+    try connection.first(sql, [.int(id)]) { try record($0) }
   }
 
   // MARK: Scans
@@ -82,11 +66,7 @@ extension SQLiteStore {
     var filter = Filter()
     filter.add("owner_conversation_id", query.ownerConversationId?.value)
     filter.add("owner_task_id", query.ownerTaskId?.value)
-    return try scan("conversations", filter, page) {
-      try ConversationRecord(json: $0)
-    } id: {
-      $0.id.value
-    }
+    return try scan("conversations", filter, page)
   }
 
   func scanTasks(_ query: TaskQuery, _ page: PageRequest) throws -> Page<TaskRecord> {
@@ -100,11 +80,7 @@ extension SQLiteStore {
     }
     filter.add("abort_requested", query.abortRequested.map { $0 ? 1 : 0 })
     filter.add("background", query.background.map { $0 ? 1 : 0 })
-    return try scan("tasks", filter, page) {
-      try TaskRecord(json: $0)
-    } id: {
-      $0.id.value
-    }
+    return try scan("tasks", filter, page)
   }
 
   func scanSubmissions(
@@ -114,11 +90,7 @@ extension SQLiteStore {
     var filter = Filter()
     filter.add("conversation_id", query.conversationId?.value)
     if let status = query.status { filter.add("status", status.rawValue) }
-    return try scan("submissions", filter, page) {
-      try SubmissionRecord(json: $0)
-    } id: {
-      $0.id.value
-    }
+    return try scan("submissions", filter, page)
   }
 
   func scanDocuments(_ query: DocumentQuery, _ page: PageRequest) throws -> Page<DocumentRecord> {
@@ -127,11 +99,7 @@ extension SQLiteStore {
     filter.add("scope_kind", query.scope.kind)
     filter.add("kind", query.kind)
     filter.add(aliveAt: query.at)
-    return try scan("documents", filter, page) {
-      try DocumentRecord(json: $0)
-    } id: {
-      $0.id.value
-    }
+    return try scan("documents", filter, page)
   }
 
   func scanEntries(_ query: EntryQuery, _ page: PageRequest) throws -> Page<EntryRecord> {
@@ -142,14 +110,14 @@ extension SQLiteStore {
       visit: { conversation, bounds, order, limit in
         try connection.rows(
           """
-          SELECT record FROM entries WHERE conversation_id = ? AND id BETWEEN ? AND ?
+          SELECT record, id FROM entries WHERE conversation_id = ? AND id BETWEEN ? AND ?
           ORDER BY id \(order == .ascending ? "ASC" : "DESC") LIMIT ?
           """,
           [
             .int(conversation.value), .int(bounds.lowerBound), .int(bounds.upperBound),
             .int(Int64(limit)),
           ]
-        ) { try EntryRecord(json: try json($0.bytes(0), "entry")) }
+        ) { try record($0) }
       }
     )
   }
@@ -165,33 +133,31 @@ extension SQLiteStore {
     for segment in segments {
       let head = try connection.first(
         """
-        SELECT record FROM entries WHERE conversation_id = ? AND head IS NOT NULL AND id <= ?
+        SELECT record, id FROM entries WHERE conversation_id = ? AND head IS NOT NULL AND id <= ?
         ORDER BY id DESC LIMIT 1
         """,
         [.int(segment.conversationId.value), .int(segment.upper)]
-      ) { try EntryRecord(json: try json($0.bytes(0), "entry")) }
+      ) { try record($0) as EntryRecord }
       if let head { return head }
     }
     return nil
   }
 
-  private func scan<Record>(
+  private func scan<Record: TableRecord & Sendable>(
     _ table: String,
     _ filter: Filter,
-    _ page: PageRequest,
-    _ make: (JSON) throws -> Record,
-    id: (Record) -> Int64
+    _ page: PageRequest
   ) throws -> Page<Record> {
     let (order, after) = try page.start(default: .ascending)
     var filter = filter
     if let after { filter.add(text: order == .ascending ? "id > ?" : "id < ?", .int(after)) }
     let direction = order == .ascending ? "ASC" : "DESC"
     let condition = filter.text.isEmpty ? "" : "WHERE \(filter.text) "
-    let items = try connection.rows(
-      "SELECT record FROM \(table) \(condition)ORDER BY id \(direction) LIMIT ?",
+    let items: [Record] = try connection.rows(
+      "SELECT record, id FROM \(table) \(condition)ORDER BY id \(direction) LIMIT ?",
       filter.values + [.int(Int64(page.wanted))]
-    ) { try make(try json($0.bytes(0), "record in \(table)")) }
-    return Page(items, limit: page.limit, order: order, id: id)
+    ) { try record($0) }
+    return Page(items, limit: page.limit, order: order) { $0.number }
   }
 }
 

@@ -1,4 +1,4 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 
 /// How much of a commit survives the loss of power.
@@ -11,7 +11,7 @@ package enum Durability: String, Sendable, CaseIterable {
 
 /// An open SQLite store, for the one thread that uses it.
 package final class SQLiteStore: BlockingStore {
-  package let connection: Connection
+  let connection: Database
   let isReadOnly: Bool
   private(set) var hasExtras = false
   var known = KnownRecords()
@@ -33,10 +33,11 @@ package final class SQLiteStore: BlockingStore {
     path: String,
     durability: Durability,
     busyMilliseconds: Int32 = 5_000,
+    vfs: String? = nil,
     lock: StoreLock? = nil
   ) throws {
     self.lock = lock
-    connection = try Connection(path: path)
+    connection = .own(try Connection(path: path, vfs: vfs))
     isReadOnly = false
     do {
       connection.setBusyTimeout(milliseconds: busyMilliseconds)
@@ -47,9 +48,26 @@ package final class SQLiteStore: BlockingStore {
     }
   }
 
+  /// Opens the store in the tables of an application's database whose names begin with `prefix`.
+  ///
+  /// How that database keeps its log and waits for the disk is for the application to say.
+  package init(on application: any SQLConnection, prefix: String) throws {
+    let shared = try SharedConnection(application, prefix: prefix)
+    lock = try shared.lock()
+    connection = .shared(shared)
+    isReadOnly = false
+    let names = try objectNames()
+    if try storedVersion(names) != Schema.version || !isComplete(names) {
+      try connection.transaction { try complete() }
+    } else {
+      try checkTables(names)
+    }
+    hasExtras = true
+  }
+
   /// Opens a store that may belong to another process, and leaves every file as it is.
   package init(reading path: String, hasLog: Bool) throws {
-    connection = try Connection(path: path, mode: hasLog ? .readOnly : .immutable)
+    connection = .own(try Connection(path: path, mode: hasLog ? .readOnly : .immutable))
     isReadOnly = true
     do {
       connection.setBusyTimeout(milliseconds: 5_000)
@@ -128,14 +146,15 @@ package final class SQLiteStore: BlockingStore {
   }
 
   private func objectNames() throws -> Set<String> {
-    Set(try connection.rows("SELECT name FROM sqlite_master") { $0.string(0) })
+    let names = Set(try connection.rows("SELECT name FROM sqlite_master") { $0.string(0) })
+    return connection.ownNames(among: names)
   }
 
   /// The schema version, or `nil` in an empty file.
   private func storedVersion(_ names: Set<String>) throws -> Int64? {
     guard names.contains("durable_schema") else {
       if names.isEmpty { return nil }
-      throw notAStore
+      throw connection.takenNames(names) ?? notAStore
     }
     let found = try connection.first("SELECT version FROM durable_schema WHERE singleton = 1") {
       $0.int(0)
@@ -211,15 +230,5 @@ package final class SQLiteStore: BlockingStore {
       hint: "restore it from a copy",
       cause: cause
     )
-  }
-
-  /// Reads a column that holds JSON.
-  func json(_ bytes: [UInt8], _ what: String) throws -> JSON {
-    do {
-      return try JSON(parsing: bytes)
-    } catch {
-      let article = what.hasPrefix("e") ? "an" : "a"
-      throw corrupt("holds \(article) \(what) that is not JSON", cause: "\(error)")
-    }
   }
 }

@@ -13,6 +13,12 @@ enum Schema {
     "documents", "document_revisions",
   ]
 
+  /// All names that a store gives to tables and indexes, or knows from other programs.
+  static let names: Set<String> = Set(
+    tables + ["durable_schema", "perdure_extras", "tasks_v2"]
+      + indexes.flatMap { [$0.name, $0.standIn] }
+  )
+
   static let creation = [
     """
     CREATE TABLE durable_schema (
@@ -155,9 +161,10 @@ enum Schema {
   ]
 
   /// Rebuilds `tasks`, because SQLite cannot change a check in place; its indexes are made again.
-  static func migrateFrom1(_ connection: Connection) throws {
+  static func migrateFrom1(_ connection: Database) throws {
     let indexes = try connection.rows(
-      "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'tasks' AND sql IS NOT NULL"
+      "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+      [.string(connection.name(of: "tasks"))]
     ) { $0.string(0) }
     try connection.execute(tasks("tasks_v2"))
     try connection.execute(

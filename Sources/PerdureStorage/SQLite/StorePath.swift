@@ -92,3 +92,18 @@ enum StorePath {
     )
   }
 }
+
+/// What tells a file apart from another that takes its path.
+struct FileIdentity: Equatable {
+  private let device: UInt
+  private let number: UInt
+
+  /// Looks at the file; `nil` if there is none.
+  init?(path: String) {
+    var device: UInt = 0
+    var number: UInt = 0
+    guard unsafe perdure_path_identity(path, &device, &number) == 0 else { return nil }
+    self.device = device
+    self.number = number
+  }
+}

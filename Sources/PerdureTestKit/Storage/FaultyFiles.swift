@@ -1,7 +1,7 @@
 package import PerdureStorage
 import Synchronization
 
-/// The files of a store on a disk that fails once, in a chosen call.
+/// The files of a store on a disk that fails once, in a chosen call, or keeps somebody waiting.
 ///
 /// Only calls that change something count, from 1. Nothing waits for the real disk.
 package final class FaultyFiles: StoreFiles {
@@ -25,13 +25,21 @@ package final class FaultyFiles: StoreFiles {
   private let base: any StoreFiles
   private let fault: Fault
   private let failing: Int
+  private let before: @Sendable (String) -> Void
   private let state = Mutex(State())
 
-  /// Puts a failing disk under `base`; a `failing` call of 0 never comes.
-  package init(_ base: any StoreFiles, _ fault: Fault = .fails, at failing: Int = 0) {
+  /// Puts a failing disk under `base`; a `failing` call of 0 never comes, and `before` may wait
+  /// before any call that counts.
+  package init(
+    _ base: any StoreFiles,
+    _ fault: Fault = .fails,
+    at failing: Int = 0,
+    before: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
     self.base = base
     self.fault = fault
     self.failing = failing
+    self.before = before
   }
 
   /// What was called, as `append main.jsonl`.
@@ -50,6 +58,7 @@ package final class FaultyFiles: StoreFiles {
     half: () throws(FileFailure) -> Void = {},
     whole: () throws(FileFailure) -> Void
   ) throws(FileFailure) {
+    before(name)
     let (isFailing, isFull) = state.withLock { state in
       state.calls.append(name)
       let isFailing = state.calls.count == failing
