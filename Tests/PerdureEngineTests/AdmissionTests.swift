@@ -139,6 +139,24 @@ import Testing
     try await bench.end(engine)
   }
 
+  @Test func `choices are taken over by conversations that a task owns`() async throws {
+    let still = try await StillConversation()
+    let task = try await still.makeBusy()
+    let choices: JSONObject = [
+      "model": ["provider": "p", "modelId": "m"], "tools": ["remove": ["a"]],
+      "modelTools": ["add": ["b"]], "instructions": "be brief", "cwd": "/", "extensions": ["e"],
+      "thinkingLevel": "low",
+    ]
+    let owned = try await still.session.commit { tx in
+      try await tx.configure(.root, choices)
+      return try await tx.createConversation(owner: task).id
+    }
+    #expect(try await still.session.snapshot(.agent, owned) == .object(choices))
+    try await still.session.commit { try await $0.configure(.root, ["cwd": .null]) }
+    #expect(try await still.session.snapshot(.agent, owned)["cwd"] == "/")
+    try await still.session.close()
+  }
+
   // MARK: Features
 
   /// What a store can hold that this version cannot go on with.
