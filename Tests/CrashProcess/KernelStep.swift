@@ -58,11 +58,16 @@ struct KernelStep {
   }
 
   let number: Int
+  private let kind: Int
   private var random: SeededGenerator
+
+  /// Whether it mints ids before a read that writes what was staged, and with it their number.
+  var mintsEarly: Bool { [4, 5, 11].contains(kind) }
 
   init(number: Int, seed: UInt64) {
     self.number = number
     random = SeededGenerator(seed: seed &* 1_000_003 &+ UInt64(number))
+    kind = random.int(0...11)
   }
 
   /// A document that a later half of the steps has in a newer version.
@@ -95,7 +100,7 @@ struct KernelStep {
       EntryQuery(conversationId: conversation),
       PageRequest(limit: 256, order: .ascending)
     ).items.map(\.id)
-    switch random.int(0...11) {
+    switch kind {
     case 0...3: try await change(conversation, tx)
     case 4, 5:
       if entries.isEmpty {

@@ -186,12 +186,32 @@ struct Sweep {
     if let last = contents.last {
       if result["dump"] != .object(last) {
         result["violations"] = .array(
-          (result["violations"]?.array ?? []) + ["the store does not end as it should"]
+          (result["violations"]?.array ?? []) + [
+            .string(
+              "the store does not end as it should: "
+                + Self.difference(result["dump"] ?? .null, .object(last))
+            )
+          ]
         )
       }
       result["dump"] = nil
     }
     line["result"] = .object(result)
+  }
+
+  /// Where two values differ first.
+  private static func difference(_ left: JSON, _ right: JSON) -> String {
+    if let mine = left.object, let other = right.object {
+      for (key, value) in other where mine[key] != value {
+        return key.string + "." + difference(mine[key] ?? .null, value)
+      }
+    }
+    if let mine = left.array, let other = right.array, mine.count == other.count {
+      for (place, pair) in zip(mine, other).enumerated() where pair.0 != pair.1 {
+        return "\(place)." + difference(pair.0, pair.1)
+      }
+    }
+    return "\(left.compactText.prefix(200)) instead of \(right.compactText.prefix(200))"
   }
 
   private static func contents(_ seed: UInt64) async throws -> [JSONObject] {
