@@ -72,7 +72,7 @@ import Testing
     let lines = try end.output.split(separator: "\n").filter { $0.hasPrefix("{") }
       .map { try JSON(parsing: String($0)) }
     let deaths = lines.compactMap { $0["deaths"]?.int }.reduce(0, +)
-    print("FailpointTests: \(trial): \(deaths) deaths, seed \(seed)")
+    print("FailpointTests: \(trial.testDescription): \(deaths) deaths, seed \(seed)")
     #expect(deaths >= min(sample ?? 30, 30) / 2, "only \(deaths) calls were reached")
     return lines
   }
