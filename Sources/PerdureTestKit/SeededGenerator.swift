@@ -5,9 +5,10 @@ public struct SeededGenerator: RandomNumberGenerator {
   /// Makes the generator of this seed.
   public init(seed: UInt64) { state = seed }
 
-  /// Makes a generator with a fresh seed and says which it is.
+  /// Makes a generator with a fresh seed, or that of the variable `PERDURE_SEED`, and says which it
+  /// is.
   public init(for purpose: String) {
-    let seed = UInt64.random(in: 0...UInt64.max)
+    let seed = Effort.seed ?? UInt64.random(in: 0...UInt64.max)
     print("seed of \(purpose): \(seed)")
     self.init(seed: seed)
   }

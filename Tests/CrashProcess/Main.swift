@@ -1,179 +1,111 @@
 import Glibc
-import PerdureEngine
 import PerdureModel
-import PerdureStorage
 import PerdureTestKit
 import PerdureValue
 
-/// A process that plays a walk-through on a store and dies at a chosen storage call.
+/// A process that plays a scenario on a store and dies at a chosen call.
 ///
-///     CrashProcess STORE EFFECTS A1|A2|A3 safe|unsafe CALL before|after
-///     CrashProcess sweep FOLDER A1|A2|A3 safe|unsafe
+///     CrashProcess play STORE EFFECTS SCENARIO storage|files CALL before|half|after
+///     CrashProcess look STORE
+///     CrashProcess sweep FOLDER sqlite|jsonl|memory storage|files SCENARIO SEED POINTS|all
 ///
-/// With CALL 0 it lives. `sweep` plays the walk-through once for every call, killed there, and
-/// then again to its end; it prints a line for each. It submits under a fixed request id, so that playing again after a death
-/// is the recovery: what was submitted is not submitted twice. At the end it prints the context
-/// of the conversation without ids and times, and how many storage calls it made.
+/// A store whose name ends with `.jsonl` is a folder of JSON lines, any other one a SQLite file.
+/// With CALL 0 it lives. Playing again after a death is the recovery: a walk-through submits under
+/// fixed request ids, and the steps of the kernel go on behind the last one that is on disk. At
+/// the end it prints what the scenario leaves, and which calls it made. `sweep` plays the scenario
+/// once to its end, and then for each call, or for as many POINTS as are asked for, until it dies
+/// there and again to its end; it prints a line for each. `look` prints what is wrong with a store
+/// that nobody has opened since a death, and changes nothing.
 @main
 struct Main {
   static func main() async {
-    let arguments = CommandLine.arguments
-    if arguments.count > 3, let kind = Race.Kind(rawValue: arguments[2]) {
-      await race(Race(kind: kind, folder: arguments[3]), Array(arguments.dropFirst(4)))
-      return
-    }
-    if arguments.count == 5, arguments[1] == "sweep" {
-      do {
-        try Sweep(program: arguments[0], folder: arguments[2], rest: Array(arguments[3...])).run()
-      } catch {
-        print("CrashProcess: \(error)")
-        exit(1)
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    do {
+      switch (arguments.first, arguments.count) {
+      case ("sweep", 7):
+        try await Sweep(program: CommandLine.arguments[0], arguments).run()
+      case ("play", 7): try await play(arguments)
+      case ("race", 5), ("raced", 3): try await race(arguments)
+      case ("look", 2):
+        for problem in try await Backend.look(at: arguments[1]).problems { print(problem) }
+      default:
+        print("usage: CrashProcess play|look|sweep|race|raced …")
+        exit(2)
       }
-      return
+    } catch {
+      print("CrashProcess: \(error)")
+      exit(1)
     }
-    await play(arguments)
   }
 
   /// Takes part in a race for a store, or checks one that is over.
-  private static func race(_ race: Race, _ numbers: [String]) async {
-    do {
-      if numbers.count == 2, let seed = UInt64(numbers[0]), let turns = Int(numbers[1]) {
-        try await race.run(seed: seed, turns: turns)
-      } else {
-        try await race.check()
-      }
-    } catch {
-      print("CrashProcess: \(error)")
-      exit(1)
+  private static func race(_ arguments: [String]) async throws {
+    guard let kind = Race.Kind(rawValue: arguments[1]) else {
+      throw PerdureError(.invalidInput, "there is no kind of store '\(arguments[1])'")
     }
+    let race = Race(kind: kind, folder: arguments[2])
+    guard arguments.count == 5 else { return try await race.check() }
+    guard let seed = UInt64(arguments[3]), let turns = Int(arguments[4]) else {
+      throw PerdureError(.invalidInput, "a race needs a seed and a number of turns")
+    }
+    try await race.run(seed: seed, turns: turns)
   }
 
-  private static func play(_ arguments: [String]) async {
-    guard arguments.count == 7, let walk = WalkThrough(rawValue: arguments[3]),
-      let replay = ReplayPolicy(rawValue: arguments[4]), let call = Int(arguments[5]),
-      let moment = KillingStorage.Moment(rawValue: arguments[6])
-    else {
-      print("usage: CrashProcess STORE EFFECTS A1|A2|A3 safe|unsafe CALL before|after")
-      exit(2)
+  private static func play(_ arguments: [String]) async throws {
+    let scenario = try ScenarioName(arguments[3])
+    let failpoint = try Failpoint(arguments[4], arguments[5], arguments[6]) { Failpoint.die() }
+    let storage = try await Backend.open(arguments[1], failpoint)
+    var result = try await scenario.play(storage, effects: arguments[2]) { steps in
+      say(["confirmed": .int(Int64(steps))])
     }
-    do {
-      // A killed process, not a power failure, is what is played here.
-      let base = try await SQLiteStorage.open(path: arguments[1], durability: .normal)
-      let storage = KillingStorage(base, at: call, moment)
-      let play = Play(walk: walk, replay: replay, effects: arguments[2])
-      let context = try await play.run(on: storage)
-      print(
-        JSON.object([
-          "context": .array(context), "calls": .int(storage.count),
-          "groups": .array(storage.groups.map { .int($0) }),
-        ]).compactText
-      )
-    } catch {
-      print("CrashProcess: \(error)")
-      exit(1)
-    }
+    result["calls"] = .array(failpoint.calls.map { .array([.string($0.name), .bool($0.writes)]) })
+    say(.object(result))
   }
 }
 
-/// The walk-throughs of appendix A of the semantics that this version can run.
-enum WalkThrough: String {
-  /// A simple answer.
-  case answer = "A1"
-  /// A parallel tool round.
-  case parallelRound = "A2"
-  /// A sequential tool round.
-  case sequentialRound = "A3"
+/// Prints a line at once: a death would keep what is buffered.
+func say(_ line: JSON) {
+  print(line.compactText)
+  fflush(nil)
 }
 
-struct Play {
-  let walk: WalkThrough
-  let replay: ReplayPolicy
-  let effects: String
+/// What is played, as a word of the command line.
+enum ScenarioName {
+  case walk(WalkThrough, ReplayPolicy)
+  case kernel(UInt64)
 
-  private var model: ScriptedModel {
-    ScriptedModel { [walk] request in
-      guard walk != .answer, ScriptedModel.turn(of: request) == 0 else {
-        return ScriptedModel.text("the ", "answer")
-      }
-      return ScriptedModel.calls(
-        ("c1", "note", ["line": "one"]),
-        ("c2", "note", ["line": "two"])
-      )
+  /// Reads `A2-safe` or `kernel-7`.
+  init(_ word: String) throws {
+    let parts = word.split(separator: "-").map(String.init)
+    guard parts.count == 2 else { throw Self.unknown(word) }
+    if parts[0] == "kernel", let seed = UInt64(parts[1]) {
+      self = .kernel(seed)
+    } else if let walk = WalkThrough(rawValue: parts[0]),
+      let replay = ReplayPolicy(rawValue: parts[1])
+    {
+      self = .walk(walk, replay)
+    } else {
+      throw Self.unknown(word)
     }
   }
 
-  private var tool: Tool {
-    Tool(
-      name: "note",
-      description: "Appends a line to a file.",
-      parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
-      replay: replay,
-      executionMode: walk == .sequentialRound ? .sequential : .parallel
-    ) { [effects] call in
-      let line = call.arguments["line"]?.text ?? ""
-      try append(line, to: effects)
-      try call.host.output("noted \(line)", skipped: nil)
-      try await call.host.flushOutput()
-      return .text("noted \(line)")
+  private static func unknown(_ word: String) -> PerdureError {
+    PerdureError(.invalidInput, "there is no scenario '\(word)'")
+  }
+
+  /// Plays to the end, from what the store holds on, and returns what is to be compared.
+  ///
+  /// `confirm` is told how many steps are on disk, where a scenario has steps.
+  func play(
+    _ storage: any Storage,
+    effects: String,
+    confirm: @escaping @Sendable (Int) -> Void
+  ) async throws -> JSONObject {
+    switch self {
+    case .walk(let walk, let replay):
+      try await Walk(walk: walk, replay: replay, effects: effects).play(on: storage)
+    case .kernel(let seed):
+      try await Kernel(seed: seed, confirm: confirm).play(on: storage)
     }
-  }
-
-  func run(on storage: any Storage) async throws -> [JSON] {
-    let registry = Registry()
-    try registry.install(Extension(name: "notes", tools: [tool]))
-    var settings = Settings()
-    // Every piece of an answer is committed, so that there are partials to die in.
-    settings.partialIntervalMs = 0
-    let engine = try await Engine.open(
-      storage,
-      Engine.Options(
-        models: model,
-        registry: registry,
-        settings: { [settings] in settings },
-        clock: InstantClock(),
-        report: { print("report: \($0.message)") }
-      )
-    )
-    let root = try await engine.root()
-    try await engine.configure(root, ["model": ScriptedModel.reference.json])
-    try await engine.resume()
-    let id = try await engine.submit("go", to: root, requestId: "r1")
-    _ = try await engine.wait(for: id)
-    await engine.waitUntilQuiet()
-    let violations = try await StoreInvariants.violations(of: engine.session.store)
-    for violation in violations { print("violation: \(violation)") }
-    let entries = try await engine.session.store.scanEntries(
-      EntryQuery(conversationId: root),
-      PageRequest(limit: 256, order: .ascending)
-    ).items
-    try await engine.close()
-    return ContextView(of: entries).messages.map(withoutTimes)
-  }
-
-  private func withoutTimes(_ message: JSON) -> JSON {
-    guard var object = message.object else { return message }
-    object["timestamp"] = nil
-    object["durationMs"] = nil
-    return .object(object)
-  }
-}
-
-/// The machine's wall clock, on which nobody waits long.
-struct InstantClock: HostClock {
-  func now() -> Int64 { Int64(time(nil)) * 1_000 }
-  func monotonic() -> Int64 { Int64(time(nil)) * 1_000_000_000 }
-  func sleep(nanoseconds: Int64) async {
-    try? await Task.sleep(nanoseconds: UInt64(max(0, nanoseconds)))
-  }
-}
-
-/// Appends a line, as an effect that cannot be taken back.
-func append(_ line: String, to path: String) throws {
-  let file = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
-  guard file >= 0 else { throw PerdureError(.invalidInput, "cannot open \(path)") }
-  defer { close(file) }
-  let bytes = Array((line + "\n").utf8)
-  guard unsafe write(file, bytes, bytes.count) == bytes.count else {
-    throw PerdureError(.invalidInput, "cannot write \(path)")
   }
 }

@@ -1,66 +1,138 @@
 import Foundation
+import PerdureTestKit
 import PerdureValue
 import TestPrograms
 import Testing
 
 @Suite struct FailpointTests {
-  static let cases: [(String, String)] = [
-    ("A1", "unsafe"), ("A2", "unsafe"), ("A2", "safe"), ("A3", "unsafe"), ("A3", "safe"),
-  ]
+  /// A scenario on a backend, cut off in calls of a layer.
+  struct Trial: Sendable, CustomTestStringConvertible {
+    let scenario: String
+    let backend: String
+    let layer: String
+    /// How many calls a run of a few seconds tries; all of them if absent.
+    let sample: Int?
 
-  @Test(arguments: cases)
-  func `a run killed at any storage call ends as if it had lived`(
-    _ walk: String,
-    _ replay: String
+    var testDescription: String { "\(scenario) over \(backend), calls of its \(layer)" }
+
+    var isSafe: Bool { scenario.hasSuffix("-safe") }
+    var aborts: Bool { scenario.hasPrefix("A9") }
+    var hasSecondInput: Bool { aborts || scenario.hasPrefix("A4") }
+    var hasTools: Bool { !scenario.hasPrefix("A1") && !scenario.hasPrefix("retry") }
+
+    static func all(_ scenarios: [String], sample: Int) -> [Trial] {
+      scenarios.flatMap { scenario in
+        [("sqlite", "storage"), ("jsonl", "storage"), ("jsonl", "files"), ("memory", "storage")]
+          .map { backend, layer in
+            Trial(scenario: scenario, backend: backend, layer: layer, sample: sample)
+          }
+      }
+    }
+  }
+
+  static let walks: [String] =
+    ["A1-unsafe", "retry-unsafe"]
+    + ["A2", "A3", "A4", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
+
+  @Test(arguments: Trial.all(walks, sample: 12))
+  func `a run cut off at any call ends as if it had lived`(_ trial: Trial) throws {
+    let lines = try sweep(trial)
+    let whole = try #require(lines.first)
+    let expected = try #require(whole["result"]?["context"], "\(whole.compactText)")
+    for line in lines { check(Death(line), trial, expected) }
+  }
+
+  static let seeds: [UInt64] = {
+    var random = SeededGenerator(for: "kernel scenarios")
+    if Effort.seed != nil { return [random.next() % 1_000_000] }
+    return (0..<Effort.choose(2, long: 12)).map { _ in random.next() % 1_000_000 }
+  }()
+
+  @Test(arguments: Trial.all(seeds.map { "kernel-\($0)" }, sample: 16))
+  func `a store cut off at any call holds whole commits and goes on to the same end`(
+    _ trial: Trial
   ) throws {
+    for line in try sweep(trial) { checkStore(Death(line)) }
+  }
+
+  /// Plays a scenario with a death or a fault at each call; the first line is the whole run.
+  private func sweep(_ trial: Trial) throws -> [JSON] {
     let folder = try TestPaths.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
+    let seed = Effort.seed ?? UInt64.random(in: 0...999_999)
+    let sample = Effort.choose(trial.sample, long: nil)
     let end = try Program.run(
-      [TestPaths.product("CrashProcess"), "sweep", folder.path, walk, replay],
+      [
+        TestPaths.product("CrashProcess"), "sweep", folder.path, trial.backend, trial.layer,
+        trial.scenario, "\(seed)", sample.map { "\($0)" } ?? "all",
+      ],
       output: folder.appending(path: "sweep.out").path
     )
-    let output = end.output
-    #expect(end.status == 0)
-    let lines = try output.split(separator: "\n").map { try JSON(parsing: String($0)) }
-    let expected = try #require(lines.first?["context"], "\(output.prefix(2_000))")
-    #expect(lines.count > 10, "only \(lines.count) storage calls were reached")
-    for line in lines {
-      check(Death(line), walk, replay, expected)
-    }
+    #expect(end.status == 0, "\(end.output.suffix(2_000))")
+    let lines = try end.output.split(separator: "\n").filter { $0.hasPrefix("{") }
+      .map { try JSON(parsing: String($0)) }
+    let deaths = lines.compactMap { $0["deaths"]?.int }.reduce(0, +)
+    print("FailpointTests: \(trial.testDescription): \(deaths) deaths, seed \(seed)")
+    #expect(deaths >= min(sample ?? 30, 30) / 2, "only \(deaths) calls were reached")
+    return lines
   }
 
   struct Death {
     var point: String
+    var problems: [String]
     var status: Int64?
     var output: String
-    var context: JSON
+    var result: JSON
     var effects: [String]
 
     init(_ line: JSON) {
-      point = "killed \(line["moment"]?.text ?? "never") call \(line["call"]?.int ?? 0)"
+      point = "cut off \(line["moment"]?.text ?? "never") call \(line["call"]?.int ?? 0)"
+      problems = (line["problems"]?.array ?? []).compactMap(\.text)
       status = line["status"]?.int
       output = line["output"]?.text ?? ""
-      context = line["context"] ?? .null
+      result = line["result"] ?? [:]
       effects = (line["effects"]?.array ?? []).compactMap(\.text)
     }
+
+    var context: JSON { result["context"] ?? .null }
 
     func count(_ effect: String) -> Int { effects.filter { $0 == effect }.count }
   }
 
-  private func check(_ death: Death, _ walk: String, _ replay: String, _ expected: JSON) {
+  /// Holds of every store, as the death left it and at the end.
+  private func checkStore(_ death: Death) {
+    #expect(death.problems == [], "\(death.point)")
     #expect(death.status == 0, "\(death.point): \(death.output)")
-    #expect(!death.output.contains("violation"), "\(death.point): \(death.output)")
-    if walk == "A1" || replay == "safe" {
+    #expect(death.result["violations"] == [], "\(death.point)")
+  }
+
+  private func check(_ death: Death, _ trial: Trial, _ expected: JSON) {
+    checkStore(death)
+    #expect(death.result["live"] == 0, "\(death.point)")
+    #expect(death.result["submissions"] == (trial.hasSecondInput ? 2 : 1), "\(death.point)")
+    checkSettlements(death, trial)
+    if trial.isSafe || !trial.hasTools, !trial.aborts {
       #expect(death.context == expected, "\(death.point): \(death.context.compactText)")
-    } else {
+    } else if !trial.aborts {
       checkUnsafe(death, expected)
     }
-    guard walk != "A1" else { return }
+    guard trial.hasTools else { return }
     for effect in ["one", "two"] {
       let count = death.count(effect)
-      let isAllowed = replay == "safe" ? count >= 1 : count <= 1
+      // An abort may come before the second call has started.
+      let isAllowed = trial.isSafe ? count >= 1 || trial.aborts : count <= 1
       #expect(isAllowed, "\(death.point): the effect happened \(count) times")
     }
+  }
+
+  private func checkSettlements(_ death: Death, _ trial: Trial) {
+    let settled = (death.result["settled"]?.array ?? []).compactMap(\.text)
+    var allowed = [trial.hasSecondInput ? ["done", "done"] : ["done"]]
+    if trial.aborts {
+      // An unsafe call that a death cut off is not made again, so nothing is left to abort.
+      allowed = [["aborted", "done"]] + (trial.isSafe ? [] : allowed)
+    }
+    #expect(allowed.contains(settled), "\(death.point): \(settled)")
   }
 
   /// An unsafe call either ran to its result, or is answered as interrupted.

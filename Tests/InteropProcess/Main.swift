@@ -10,6 +10,7 @@ import PerdureValue
 ///
 ///     InteropProcess write STORE SCENARIOS NAME    plays a scenario; may die by SIGKILL in the middle
 ///     InteropProcess dump STORE                    prints all that the store holds as JSON
+///     InteropProcess open STORE SCENARIOS          takes over unfinished work without going on
 ///     InteropProcess resume STORE SCENARIOS        goes on with unfinished work
 ///
 /// A store whose name ends with `.jsonl` is a folder of JSON lines, any other one a SQLite file.
@@ -21,12 +22,15 @@ struct Main {
     do {
       switch (arguments.first, arguments.count) {
       case ("dump", 2): try await dump(arguments[1])
+      case ("open", 3):
+        try await open(arguments[1], try Scenarios(at: arguments[2]), Events(isWriting: false))
+          .close()
       case ("resume", 3): try await resume(arguments[1], try Scenarios(at: arguments[2]))
       case ("write", 4):
         let scenarios = try Scenarios(at: arguments[2])
         try await write(arguments[1], scenarios, try scenarios.steps(arguments[3]))
       default:
-        print("usage: InteropProcess write|dump|resume STORE [SCENARIOS [NAME]]")
+        print("usage: InteropProcess write|dump|open|resume STORE [SCENARIOS [NAME]]")
         exit(2)
       }
     } catch let error as PerdureError {
@@ -72,7 +76,8 @@ struct Main {
     let events = Events(isWriting: true)
     let engine = try await open(path, scenarios, events)
     _ = engine.session.publications.subscribe { events.observe($0) }
-    try await Writer(engine: engine, events: events).play(steps)
+    let documents = ScenarioDocuments(scenarios.documents, engine: engine)
+    try await Writer(engine: engine, events: events, documents: documents).play(steps)
     await engine.waitUntilQuiet()
     try await engine.close()
   }

@@ -21,6 +21,9 @@ struct Scenarios {
     return steps
   }
 
+  /// The definitions of the documents.
+  var documents: [JSON] { json["documents"]?.array ?? [] }
+
   /// The tools, whose effects are lines in the file `effects`.
   func tools(events: Events, effects: String) throws -> [Tool] {
     try (json["tools"]?.array ?? []).map { declaration in

@@ -7,6 +7,7 @@ import PerdureValue
 struct Writer {
   let engine: Engine
   let events: Events
+  let documents: ScenarioDocuments
 
   func play(_ steps: [JSON]) async throws {
     var conversation = try await engine.root()
@@ -17,6 +18,18 @@ struct Writer {
       } else if step["create"] == true {
         conversation = try await engine.createConversation()
         try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
+      } else if let changes = step["edit"]?.array {
+        try await documents.edit(changes, entry: step["entry"], in: conversation)
+      } else if let wanted = step["expect"]?.array {
+        try await documents.expect(wanted, in: conversation)
+      } else if let known = ConversationID(step["conversation"]) {
+        conversation = known
+      } else if let place = step["forkAt"]?.int {
+        conversation = try await engine.fork(
+          conversation,
+          at: try await documents.note(Int(place), in: conversation),
+          configure: ["model": ScriptedModel.reference.json]
+        )
       } else if step["fork"] == true {
         conversation = try await fork(conversation)
       } else if let entry = step["write"] {

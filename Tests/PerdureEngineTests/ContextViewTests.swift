@@ -127,7 +127,7 @@ private func entry(
 
   @Test func `deriving step by step equals deriving at once`() throws {
     var random = SeededGenerator(for: "context transcripts")
-    for _ in 0..<600 {
+    for _ in 0..<Effort.choose(600, long: 20_000) {
       let entries = try randomTranscript(using: &random)
       var cache = ContextCache(entries: [])
       var count = 0

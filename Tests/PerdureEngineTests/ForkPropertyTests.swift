@@ -32,13 +32,13 @@ private struct ForkOracle {
   }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct ForkPropertyTests {
+@Suite(.timeLimit(.minutes(20))) struct ForkPropertyTests {
   @Test(arguments: StoreKind.allCases)
   func `random forks and documents are those of a plain model`(_ kind: StoreKind) async throws {
     var random = SeededGenerator(for: "forks over \(kind)")
     let bench = try await StoreBench(kind)
     var oracle = ForkOracle()
-    for _ in 0..<120 {
+    for _ in 0..<Effort.choose(120, long: 1_500) {
       let conversation = random.pick(oracle.conversations.keys.sorted())
       switch random.int(0...9) {
       case 0...5: try await change(conversation, bench, &oracle, &random)

@@ -104,7 +104,7 @@ import Testing
 
   @Test func `any cutting into chunks equals truncating the whole`() throws {
     var random = SeededGenerator(for: "output chunks")
-    for _ in 0..<2_000 {
+    for _ in 0..<Effort.choose(2_000, long: 60_000) {
       let limits = OutputLimits(
         maxBytes: random.int(0...30),
         maxLines: random.int(0...6),

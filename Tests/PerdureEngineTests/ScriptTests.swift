@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// Random runs with random failures, aborts, stops and deaths.
-@Suite(.timeLimit(.minutes(3))) struct ScriptTests {
+@Suite(.timeLimit(.minutes(30))) struct ScriptTests {
   /// Chance that does not depend on which task comes first.
   static func dice(_ seed: UInt64, _ place: String, _ sides: Int) -> Int {
     var mixed = seed
@@ -157,7 +157,7 @@ import Testing
   @Test(arguments: 0..<8)
   func `whatever happens all inputs are settled in the end`(_ part: Int) async throws {
     var seeds = SeededGenerator(for: "scripts, part \(part)")
-    for _ in 0..<25 {
+    for _ in 0..<Effort.choose(25, long: 500) {
       let seed = seeds.next()
       var course = Course(seed: seed)
       do {

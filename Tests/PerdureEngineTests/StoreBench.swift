@@ -7,7 +7,7 @@ import PerdureValue
 import Testing
 
 /// The storages over which a claim about sessions must hold.
-enum StoreKind: String, CaseIterable, Sendable { case memory, sqlite }
+enum StoreKind: String, CaseIterable, Sendable { case memory, sqlite, jsonl }
 
 /// A session with a root conversation over either storage, which can be opened again.
 final class StoreBench {
@@ -21,7 +21,7 @@ final class StoreBench {
   init(_ kind: StoreKind) async throws {
     self.kind = kind
     folder = URL(filePath: "/tmp/perdure-sessions-\(UUID().uuidString)")
-    if kind == .sqlite {
+    if kind != .memory {
       try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
     memory = MemoryStorage()
@@ -46,6 +46,11 @@ final class StoreBench {
     case .sqlite:
       try await SQLiteStorage.open(
         path: folder.appending(path: "store.sqlite").path,
+        durability: .normal
+      )
+    case .jsonl:
+      try await JSONLStorage.open(
+        path: folder.appending(path: "store").path,
         durability: .normal
       )
     }

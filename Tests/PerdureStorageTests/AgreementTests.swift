@@ -1,10 +1,11 @@
 import PerdureModel
 import PerdureStorage
+import PerdureTestKit
 import PerdureValue
 import Testing
 
 struct AgreementTests {
-  @Test(arguments: UInt64(1)...12)
+  @Test(arguments: UInt64(1)...Effort.choose(12, long: 300))
   func `all backends make the same of random groups`(seed: UInt64) async throws {
     let folder = TemporaryFolder()
     let sqlite = try await openStore(folder)

@@ -80,6 +80,7 @@ struct StoreErrorTests {
       (10 | 3 << 8, EROFS, "store_unwritable"), (10 | 4 << 8, EIO, "storage_failed"),
       (5, 0, "store_in_use"), (11, 0, "store_corrupt"), (26, 0, "store_unreadable"),
       (14, ENOENT, "store_unreadable"), (14, EACCES, "store_unwritable"), (1, 0, "storage_failed"),
+      (15, 0, "store_unreadable"),
     ] as [(Int32, Int32, String)]
   )
   func `a failure of SQLite has a code, a path and a remedy`(

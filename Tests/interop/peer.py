@@ -2,6 +2,7 @@
 
     peer.py write STORE SCENARIOS NAME    plays a scenario; may end in the middle by os._exit
     peer.py dump STORE                    prints all that the store holds as JSON
+    peer.py open STORE SCENARIOS          takes over unfinished work without going on with it
     peer.py resume STORE SCENARIOS        goes on with unfinished work and waits until it is idle
 
 A store whose name ends with .jsonl is a folder of JSON lines, any other one a SQLite file.
@@ -14,7 +15,8 @@ import sqlite3
 import sys
 import time
 
-from pi_durable import Harness, Model, create_registry, define_extension, define_task, define_tool
+from pi_durable import (Harness, Model, create_registry, define_doc, define_doc_family,
+                        define_extension, define_task, define_tool)
 from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
 from pi_durable.env.posix import PosixExecutionEnv
 from pi_durable.providers.stream import ProviderStream, complete_stream
@@ -249,18 +251,87 @@ async def open_harness(path, scenarios, events):
     return harness
 
 
+# Documents
+
+
+def tokens(scenarios):
+    """The definitions of the documents by their kinds; all begin empty and never store a base."""
+    result = {}
+    for declaration in scenarios["documents"]:
+        declaration = dict(declaration)
+        define = define_doc_family if declaration.pop("family", False) else define_doc
+        result[declaration["kind"]] = define(
+            version=1, initial=lambda *_: {}, checkpoint_when=lambda *_: False, **declaration)
+    return result
+
+
+def arguments(token, change, conversation):
+    owner = [conversation.id] if token.definition.scope == "conversation" else []
+    return owner + ([change["key"]] if "key" in change else [])
+
+
+async def edit(step, definitions, conversation):
+    """One commit with an entry and the changes of documents."""
+    async def change_all(tx):
+        await tx.append_entry(conversation.id, {"kind": "interop.note", "data": step["entry"]})
+        for change in step["edit"]:
+            token = definitions[change["kind"]]
+            place = arguments(token, change, conversation)
+            if change.get("retire"):
+                await tx.retire_doc(token, *place)
+            if "set" in change:
+                # A family wants a seed, which its definition here ignores.
+                seed = [{}] if "key" in change else []
+                draft = await tx.doc(token, *place, *seed)
+                for key, value in change["set"].items():
+                    draft[key] = value
+
+    await conversation.commit(change_all, BG)
+
+
+async def notes(conversation):
+    """The entries of `edit` that a conversation sees, oldest first."""
+    page = await conversation.entries({"order": "ascending"}, 100, None, BG)
+    return [entry["id"] for entry in page["items"] if entry["kind"] == "interop.note"]
+
+
+async def expect(step, definitions, harness, conversation):
+    """Compares values of documents, as they are or as they were behind an entry."""
+    seen = await notes(conversation)
+    for wanted in step["expect"]:
+        token = definitions[wanted["kind"]]
+        place = arguments(token, wanted, conversation)
+        if "at" in wanted:
+            value = await harness.snapshot_as_of(token, *place, seen[wanted["at"]], BG)
+        else:
+            value = await harness.snapshot(token, *place, BG)
+        if value != wanted["value"]:
+            raise RuntimeError("%s instead of %s" % (json.dumps(value), json.dumps(wanted)))
+
+
 async def write(path, scenarios, name):
     events = Events(True)
     harness = await open_harness(path, scenarios, events)
     harness.subscribe_commits(events.observe)
     agent = {"agent": {"model": REFERENCE}}
     conversation = await harness.root(BG, agent)
+    definitions = tokens(scenarios)
     last = None
     for step in scenarios["scenarios"][name]:
         if "configure" in step:
             await conversation.configure(step["configure"], BG)
         elif "create" in step:
             conversation = await harness.create_conversation({"ownership": {"kind": "ownerless"}, **agent}, BG)
+        elif "edit" in step:
+            await edit(step, definitions, conversation)
+        elif "expect" in step:
+            await expect(step, definitions, harness, conversation)
+        elif "conversation" in step:
+            conversation = await harness.conversation(step["conversation"], BG)
+        elif "forkAt" in step:
+            conversation = await conversation.fork(
+                (await notes(conversation))[step["forkAt"]],
+                {"ownership": {"kind": "ownerless"}, **agent}, BG)
         elif "fork" in step:
             page = await conversation.entries({}, 1, None, BG)
             conversation = await conversation.fork(
@@ -296,6 +367,11 @@ async def write(path, scenarios, name):
             await last.wait(BG)
             events.waiting = 0
     await harness.wait_for_idle(BG)
+    await harness.close(BG)
+
+
+async def take_over(path, scenarios):
+    harness = await open_harness(path, scenarios, Events(False))
     await harness.close(BG)
 
 
@@ -351,6 +427,20 @@ async def counters_of(path):
     return {"nextSequence": int(next_sequence), "nextId": int(next_id)}
 
 
+async def past(store, entry, sequence):
+    """The documents with history of a conversation as they were behind an entry."""
+    scope = {"kind": "conversation", "conversationId": entry["conversationId"]}
+    rows = []
+    for record in await every(lambda c: store.scan_documents({"scope": scope, "at": sequence}, 100, c, BG)):
+        if record["history"] != "rewindable":
+            continue
+        address = {key: record[key] for key in ("kind", "scope", "key") if key in record}
+        found = await store.find_document(address, sequence, BG)
+        stored = await store.document(record["id"], sequence, BG)
+        rows.append({"id": found["id"], "version": stored["version"], "value": stored["value"]})
+    return rows
+
+
 async def dump(path):
     counters = await counters_of(path)
     store = await open_store(path)
@@ -368,7 +458,8 @@ async def dump(path):
         rows = []
         for entry in entries:
             lookup = await store.entry(id, entry["id"], BG)
-            rows.append({"entry": entry, "commitSequence": lookup["commitSeq"]})
+            rows.append({"entry": entry, "commitSequence": lookup["commitSeq"],
+                         "documents": await past(store, entry, lookup["commitSeq"])})
         transcripts[str(id)] = {"entries": rows, "head": marker and marker["id"]}
     found = []
     for record in submissions:
@@ -384,8 +475,8 @@ async def dump(path):
             if record.get("history") == "rewindable":
                 row["history"] = []
                 for sequence in range(record["createdAt"], counters["nextSequence"]):
-                    past = await store.document(record["id"], sequence, BG)
-                    row["history"].append(past and past["value"])
+                    earlier = await store.document(record["id"], sequence, BG)
+                    row["history"].append(earlier and earlier["value"])
             documents.append(row)
     await store.close(BG)
     return {"counters": counters, "conversations": conversations, "transcripts": transcripts,
@@ -401,6 +492,8 @@ def main():
         scenarios = json.load(file)
     if command == "write":
         asyncio.run(write(path, scenarios, sys.argv[4]))
+    elif command == "open":
+        asyncio.run(take_over(path, scenarios))
     elif command == "resume":
         asyncio.run(resume(path, scenarios))
 

@@ -204,7 +204,8 @@ struct SQLiteExamination {
     switch value {
     case .null: "absent"
     case .int(let value): String(value)
-    case .text(let bytes): String(decoding: bytes, as: UTF8.self)
+    case .real(let value): String(value)
+    case .text(let bytes), .blob(let bytes): String(decoding: bytes, as: UTF8.self)
     }
   }
 

@@ -54,6 +54,14 @@ package struct SQLiteFailure: Sendable {
         hint: "restore it from a copy",
         cause: text
       )
+    case SQLITE_PROTOCOL:
+      // A reader finds a log that a death cut off before its first commit.
+      PerdureError(
+        .storeUnreadable,
+        "the store \(path) was not closed and cannot be read as it is",
+        hint: "open it once for writing, for example with 'perdure resume'",
+        cause: text
+      )
     case SQLITE_MISUSE:
       PerdureError(.closed, "the store \(path) is closed")
     default:

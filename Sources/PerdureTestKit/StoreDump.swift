@@ -1,14 +1,16 @@
 import PerdureEngine
-import PerdureModel
-import PerdureValue
+package import PerdureModel
+package import PerdureValue
 
 /// Everything that a store holds, as JSON.
-struct StoreDump {
+package struct StoreDump {
   private let storage: any Storage
 
-  init(_ storage: any Storage) { self.storage = storage }
+  /// Looks at this store.
+  package init(_ storage: any Storage) { self.storage = storage }
 
-  func json() async throws -> JSONObject {
+  /// The records, the documents with their histories, and what each conversation sees.
+  package func json() async throws -> JSONObject {
     let counters = try await storage.counters()
     let conversations = try await Page.all { try await storage.scanConversations(.init(), $0) }
     let tasks = try await Page.all { try await storage.scanTasks(.init(), $0) }
@@ -41,8 +43,10 @@ struct StoreDump {
     }
     let rows = try await entries.mapAsync { entry -> JSON in
       let lookup = try await storage.entry(entry.id, visibleIn: id)
+      guard let sequence = lookup?.commitSequence else { return ["entry": entry.json] }
       return [
-        "entry": entry.json, "commitSequence": lookup.map { .int($0.commitSequence) } ?? .null,
+        "entry": entry.json, "commitSequence": .int(sequence),
+        "documents": try await past(of: entry.conversationId, at: sequence),
       ]
     }
     let marker = try await storage.latestHeadMarker(id, atOrBefore: nil)
@@ -50,6 +54,21 @@ struct StoreDump {
       "entries": .array(rows), "head": marker?.id.json ?? .null,
       "messages": .array(ContextView(of: entries).messages),
     ]
+  }
+
+  /// The documents with history of a conversation as they were after a commit, retired ones too.
+  private func past(of conversation: ConversationID, at sequence: Int64) async throws -> JSON {
+    let query = DocumentQuery(scope: .conversation(conversation), at: sequence)
+    let records = try await Page.all { try await storage.scanDocuments(query, $0) }
+    let rows = try await records.filter { !$0.isCurrentOnly }.mapAsync { record -> JSON in
+      let found = try await storage.findDocument(record.address, at: sequence)
+      let stored = try await storage.document(record.id, at: sequence)
+      return [
+        "id": found?.id.json ?? .null, "version": stored.map { .int($0.version) } ?? .null,
+        "value": stored?.value ?? .null,
+      ]
+    }
+    return .array(rows)
   }
 
   /// The record as a search by its request id finds it, which is the record itself.

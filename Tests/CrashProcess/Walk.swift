@@ -1,0 +1,179 @@
+import Glibc
+import PerdureEngine
+import PerdureModel
+import PerdureTestKit
+import PerdureValue
+
+/// The walk-throughs of appendix A of the semantics that this version can run.
+enum WalkThrough: String {
+  /// A simple answer.
+  case answer = "A1"
+  /// A parallel tool round.
+  case parallelRound = "A2"
+  /// A sequential tool round.
+  case sequentialRound = "A3"
+  /// A second input while tools run: it is refused, and submitted again after the run.
+  case busy = "A4"
+  /// An abort while tools run, and a further input behind it.
+  case abort = "A9"
+  /// The same while calls run one after the other.
+  case sequentialAbort = "A9s"
+  /// A request that fails at first and is sent again.
+  case retry = "retry"
+
+  var aborts: Bool { self == .abort || self == .sequentialAbort }
+}
+
+/// A walk-through on a store, from whatever it holds on.
+struct Walk {
+  let walk: WalkThrough
+  let replay: ReplayPolicy
+  let effects: String
+
+  private var model: ScriptedModel {
+    ScriptedModel { [walk] request in
+      if walk == .retry, request.attempt < 2 {
+        return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
+      }
+      let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
+      guard asked == "go", walk != .answer, walk != .retry, ScriptedModel.turn(of: request) == 0
+      else {
+        return ScriptedModel.text("the ", "answer")
+      }
+      return ScriptedModel.calls(
+        ("c1", "note", ["line": "one"]),
+        ("c2", "note", ["line": "two"])
+      )
+    }
+  }
+
+  private func tool(_ started: AsyncStream<Void>.Continuation) -> Tool {
+    Tool(
+      name: "note",
+      description: "Appends a line to a file.",
+      parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
+      replay: replay,
+      executionMode: walk == .sequentialRound || walk == .sequentialAbort
+        ? .sequential : .parallel
+    ) { [effects, walk] call in
+      let line = call.arguments["line"]?.text ?? ""
+      try append(line, to: effects)
+      try call.host.output("noted \(line)", skipped: nil)
+      try await call.host.flushOutput()
+      started.yield()
+      if walk.aborts { try await call.host.sleep(milliseconds: 600_000) }
+      return .text("noted \(line)")
+    }
+  }
+
+  func play(on storage: any Storage) async throws -> JSONObject {
+    let (starts, started) = AsyncStream<Void>.makeStream()
+    let registry = Registry()
+    try registry.install(Extension(name: "notes", tools: [tool(started)]))
+    var settings = Settings()
+    // Every piece of an answer is committed, so that there are partials to die in.
+    settings.partialIntervalMs = 0
+    settings.retry.baseDelayMs = 0
+    let engine = try await Engine.open(
+      storage,
+      Engine.Options(
+        models: model,
+        registry: registry,
+        settings: { [settings] in settings },
+        clock: InstantClock(),
+        report: { print("report: \($0.message)") }
+      )
+    )
+    do {
+      let result = try await play(engine, starts)
+      try await engine.close()
+      return result
+    } catch {
+      try? await engine.close()
+      throw error
+    }
+  }
+
+  private func play(_ engine: Engine, _ starts: AsyncStream<Void>) async throws -> JSONObject {
+    let root = try await engine.root()
+    try await engine.configure(root, ["model": ScriptedModel.reference.json])
+    try await engine.resume()
+    let id = try await engine.submit("go", to: root, requestId: "r1")
+    try await interfere(engine, root, starts, until: id)
+    var settled = [try await engine.wait(for: id)]
+    if walk.aborts || walk == .busy {
+      let second = try await engine.submit("and then", to: root, requestId: "r2")
+      settled.append(try await engine.wait(for: second))
+    }
+    await engine.waitUntilQuiet()
+    let entries = try await engine.session.store.scanEntries(
+      EntryQuery(conversationId: root),
+      PageRequest(limit: 256, order: .ascending)
+    ).items
+    let submissions = try await engine.session.store.scanSubmissions(.init(), PageRequest(limit: 9))
+    return [
+      "context": .array(ContextView(of: entries).messages.map(withoutTimes)),
+      "settled": .array(settled.map { $0.json["reason"] ?? .string($0.status.rawValue) }),
+      "submissions": .int(Int64(submissions.items.count)),
+      "live": .int(Int64(engine.session.liveTasks.count)),
+      "violations": .array(
+        try await StoreInvariants.violations(of: engine.session.store).map { .string($0) }
+      ),
+    ]
+  }
+
+  /// What somebody does while a call runs; nothing if no call comes to run.
+  private func interfere(
+    _ engine: Engine,
+    _ root: ConversationID,
+    _ starts: AsyncStream<Void>,
+    until id: SubmissionID
+  ) async throws {
+    guard walk.aborts || walk == .busy else { return }
+    try await withThrowingTaskGroup { group in
+      group.addTask { [walk] in
+        for await _ in starts {
+          if walk.aborts {
+            _ = try await engine.abort(root)
+            return
+          }
+          do {
+            _ = try await engine.submit("and then", to: root, whenBusy: .reject, requestId: "r2")
+          } catch let error as PerdureError where error.code == .conversationBusy {
+            continue
+          }
+        }
+      }
+      group.addTask { _ = try await engine.wait(for: id) }
+      try await group.next()
+      group.cancelAll()
+    }
+  }
+
+  private func withoutTimes(_ message: JSON) -> JSON {
+    guard var object = message.object else { return message }
+    object["timestamp"] = nil
+    object["durationMs"] = nil
+    return .object(object)
+  }
+}
+
+/// The machine's wall clock, on which nobody waits long.
+struct InstantClock: HostClock {
+  func now() -> Int64 { Int64(time(nil)) * 1_000 }
+  func monotonic() -> Int64 { Int64(time(nil)) * 1_000_000_000 }
+  func sleep(nanoseconds: Int64) async {
+    try? await Task.sleep(nanoseconds: UInt64(max(0, nanoseconds)))
+  }
+}
+
+/// Appends a line, as an effect that cannot be taken back.
+func append(_ line: String, to path: String) throws {
+  let file = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+  guard file >= 0 else { throw PerdureError(.invalidInput, "cannot open \(path)") }
+  defer { close(file) }
+  let bytes = Array((line + "\n").utf8)
+  guard unsafe write(file, bytes, bytes.count) == bytes.count else {
+    throw PerdureError(.invalidInput, "cannot write \(path)")
+  }
+}
