@@ -24,7 +24,8 @@ struct Arguments: Sendable {
     usage: perdure-bench WORKLOAD --dir DIR [--n N] [--h H] [--sync full|normal] [--mode MODE]
 
       w1      N turns of one tool call each (200)
-      w2      N conversations (500) of four tool turns and an answer; --width: how many at a time (64)
+      w2      N conversations (500) of four tool turns and an answer; --width: how many at a time
+              (64), --h: how many entries each of them has already (0)
       w3      N turns (20) in a conversation that has H entries (10, 1,000 and 10,000 one after
               another, each in a process of its own)
       w3open  a store with H entries (10,000) in one conversation: from opening it to the first

@@ -7,11 +7,16 @@ enum ManyConversations {
   static func run(_ arguments: Arguments) async throws {
     let calibration = try Calibration(in: arguments.folder)
     let count = arguments.count ?? 500
+    let height = arguments.history
+    if height > 0 { try Seed.start(arguments, entries: count * height, length: height) }
     let host = try await BenchHost.open(arguments, BenchModel(calls: calls, stamps: nil))
+    let seeded =
+      try await height > 0 ? host.harness.reader.conversations().prefix(count).map(\.id) : []
     let start = Usage()
-    try await converse(host, count, atOnce: arguments.width)
+    try await converse(host, seeded, count, atOnce: arguments.width)
     var line = ResultLine("w2")
     line["n"] = .int(Int64(count))
+    line["h"] = .int(Int64(height))
     line["in_flight"] = .int(Int64(arguments.width))
     line.set("turns_per_s", Double(count * calls) / start.elapsed * 1_000)
     // All that a conversation costs counts here: its creation, its choices and its last answer too.
@@ -24,14 +29,20 @@ enum ManyConversations {
     line.print(calibration)
   }
 
-  private static func converse(_ host: BenchHost, _ count: Int, atOnce width: Int) async throws {
+  /// Goes on with the `seeded` conversations, or with new ones.
+  private static func converse(
+    _ host: BenchHost,
+    _ seeded: [ConversationID],
+    _ count: Int,
+    atOnce width: Int
+  ) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for number in 0..<count {
         if number >= width { try await group.next() }
         group.addTask {
           let one = BenchHost(
             harness: host.harness,
-            conversation: try await host.harness.createConversation(),
+            conversation: try await conversation(host.harness, seeded, number),
             path: host.path
           )
           try await one.configure()
@@ -40,5 +51,16 @@ enum ManyConversations {
       }
       try await group.waitForAll()
     }
+  }
+
+  private static func conversation(
+    _ harness: Harness,
+    _ seeded: [ConversationID],
+    _ number: Int
+  ) async throws -> Conversation {
+    if number < seeded.count, let known = try await harness.conversation(seeded[number]) {
+      return known
+    }
+    return try await harness.createConversation()
   }
 }

@@ -23,9 +23,28 @@ package final class ContextStore: Sendable {
   private struct State {
     var slots: [ConversationID: Slot] = [:]
     var uses: UInt64 = 0
+    /// How many entries the derived contexts hold together.
+    var held = 0
+    /// The conversations in which something runs or waits, with their live tasks.
+    var live: [ConversationID: Set<TaskID>] = [:]
+
+    /// Takes a derived context out of its place, so that it is not copied while it is changed.
+    mutating func take(_ conversation: ConversationID) -> (cache: ContextCache, lastUse: UInt64)? {
+      guard case .ready(let cache, let lastUse) = slots[conversation] else { return nil }
+      slots[conversation] = nil
+      held -= cache.range.count
+      return (cache, lastUse)
+    }
+
+    mutating func put(_ cache: ContextCache, lastUse: UInt64, of conversation: ConversationID) {
+      held += cache.range.count
+      slots[conversation] = .ready(cache, lastUse: lastUse)
+    }
   }
 
   private static let capacity = 512
+  /// How many entries may be held for conversations in which nothing is going on.
+  private static let idleEntries = 16_384
   private static let pageSize = 256
 
   private let store: StagedStore
@@ -36,21 +55,36 @@ package final class ContextStore: Sendable {
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
-    for case .entry(let entry) in publication.changes {
-      state.withLock { state in
-        switch state.slots[entry.conversationId] {
-        case .loading(let added, let waiting):
-          state.slots[entry.conversationId] = .loading(added: added + [entry], waiting: waiting)
-        case .ready(var cache, let lastUse):
-          // The value leaves its place while it grows, so that it is not copied.
-          state.slots[entry.conversationId] = nil
-          if cache.append([entry]) {
-            state.slots[entry.conversationId] = .ready(cache, lastUse: lastUse)
-          }
-        case nil: break
+    state.withLock { state in
+      for change in publication.changes {
+        switch change {
+        case .entry(let entry): Self.extend(entry, &state)
+        case .task(let record): Self.follow(record, &state)
+        default: break
         }
       }
     }
+  }
+
+  private static func extend(_ entry: EntryRecord, _ state: inout State) {
+    let conversation = entry.conversationId
+    if case .loading(let added, let waiting) = state.slots[conversation] {
+      state.slots[conversation] = .loading(added: added + [entry], waiting: waiting)
+    } else if case (var cache, let lastUse)? = state.take(conversation), cache.append([entry]) {
+      state.put(cache, lastUse: lastUse, of: conversation)
+    }
+  }
+
+  private static func follow(_ record: TaskRecord, _ state: inout State) {
+    let conversation = record.conversationId
+    guard !record.isLive else {
+      state.live[conversation, default: []].insert(record.id)
+      return
+    }
+    state.live[conversation]?.remove(record.id)
+    guard state.live[conversation]?.isEmpty != false else { return }
+    state.live[conversation] = nil
+    evict(&state)
   }
 
   /// The newest entry that a loaded conversation sees.
@@ -110,12 +144,10 @@ package final class ContextStore: Sendable {
     _ body: (inout ContextCache) -> Result
   ) -> Result? {
     state.withLock { state in
-      guard case .ready(var cache, _) = state.slots[conversation] else { return nil }
-      // The value leaves its place while it is used, so that it is not copied.
-      state.slots[conversation] = nil
+      guard var (cache, _) = state.take(conversation) else { return nil }
       state.uses += 1
       let result = body(&cache)
-      state.slots[conversation] = .ready(cache, lastUse: state.uses)
+      state.put(cache, lastUse: state.uses, of: conversation)
       return result
     }
   }
@@ -157,7 +189,7 @@ package final class ContextStore: Sendable {
         let newest = entries.last?.id
         entries += added.filter { entry in newest.map { entry.id > $0 } ?? true }
         state.uses += 1
-        state.slots[conversation] = .ready(ContextCache(entries: entries), lastUse: state.uses)
+        state.put(ContextCache(entries: entries), lastUse: state.uses, of: conversation)
         Self.evict(&state)
       }
       return waiting
@@ -165,13 +197,20 @@ package final class ContextStore: Sendable {
     for continuation in waiting { continuation.resume() }
   }
 
+  /// Forgets what was used longest ago, and leaves what runs alone as long as there are places.
   private static func evict(_ state: inout State) {
-    guard state.slots.count > capacity else { return }
+    let isFull = state.slots.count > capacity
+    guard isFull || state.held > idleEntries else { return }
     let uses = state.slots.compactMap { id, slot -> (ConversationID, UInt64)? in
-      if case .ready(_, let lastUse) = slot { return (id, lastUse) }
-      return nil
+      guard case .ready(_, let lastUse) = slot else { return nil }
+      return isFull || state.live[id] == nil ? (id, lastUse) : nil
     }
-    for (id, _) in uses.sorted(by: { $0.1 < $1.1 }).prefix(capacity / 4) { state.slots[id] = nil }
+    let surplus = isFull ? capacity / 4 : 0
+    // The last one may well be asked for again.
+    for (index, use) in uses.sorted(by: { $0.1 < $1.1 }).dropLast().enumerated()
+    where index < surplus || state.held > idleEntries && state.live[use.0] == nil {
+      _ = state.take(use.0)
+    }
   }
 
   /// Reads the active range, oldest first.
