@@ -43,15 +43,20 @@ package final class ContextStore: Sendable {
   }
 
   private static let capacity = 512
-  /// How many entries may be held for conversations in which nothing is going on.
-  private static let idleEntries = 16_384
   private static let pageSize = 256
 
   private let store: StagedStore
+  private let idleEntries: Int
   private let state = Mutex(State())
 
   /// Makes an empty store of contexts; it has to be told of every staged commit.
-  package init(store: StagedStore) { self.store = store }
+  ///
+  /// `idleEntries` is how many entries may be held while nothing goes on in their conversations; the
+  /// context that was used last is kept whatever its length.
+  package init(store: StagedStore, idleEntries: Int = 16_384) {
+    self.store = store
+    self.idleEntries = idleEntries
+  }
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
@@ -59,7 +64,7 @@ package final class ContextStore: Sendable {
       for change in publication.changes {
         switch change {
         case .entry(let entry): Self.extend(entry, &state)
-        case .task(let record): Self.follow(record, &state)
+        case .task(let record): follow(record, &state)
         default: break
         }
       }
@@ -75,7 +80,7 @@ package final class ContextStore: Sendable {
     }
   }
 
-  private static func follow(_ record: TaskRecord, _ state: inout State) {
+  private func follow(_ record: TaskRecord, _ state: inout State) {
     let conversation = record.conversationId
     guard !record.isLive else {
       state.live[conversation, default: []].insert(record.id)
@@ -190,7 +195,7 @@ package final class ContextStore: Sendable {
         entries += added.filter { entry in newest.map { entry.id > $0 } ?? true }
         state.uses += 1
         state.put(ContextCache(entries: entries), lastUse: state.uses, of: conversation)
-        Self.evict(&state)
+        evict(&state)
       }
       return waiting
     }
@@ -198,14 +203,14 @@ package final class ContextStore: Sendable {
   }
 
   /// Forgets what was used longest ago, and leaves what runs alone as long as there are places.
-  private static func evict(_ state: inout State) {
-    let isFull = state.slots.count > capacity
+  private func evict(_ state: inout State) {
+    let isFull = state.slots.count > Self.capacity
     guard isFull || state.held > idleEntries else { return }
     let uses = state.slots.compactMap { id, slot -> (ConversationID, UInt64)? in
       guard case .ready(_, let lastUse) = slot else { return nil }
       return isFull || state.live[id] == nil ? (id, lastUse) : nil
     }
-    let surplus = isFull ? capacity / 4 : 0
+    let surplus = isFull ? Self.capacity / 4 : 0
     // The last one may well be asked for again.
     for (index, use) in uses.sorted(by: { $0.1 < $1.1 }).dropLast().enumerated()
     where index < surplus || state.held > idleEntries && state.live[use.0] == nil {
