@@ -31,9 +31,10 @@ enum DocumentAppend {
     start.add(to: &line, count: count, per: "commit")
     line.set("written_bytes_p50", percentile(commits.map(\.written), 50))
     line.set("written_bytes_max", commits.map(\.written).max() ?? 0)
-    line.set("disk_bytes_p50", percentile(commits.map(\.disk), 50))
+    line.set("disk_bytes_per_commit", commits.map(\.disk).reduce(0, +) / Double(max(1, count)))
     line.set("log_bytes_p50", percentile(commits.map(\.log), 50))
     try await host.harness.close()
+    line.set("reopen_and_read_ms", try await reading(arguments))
     line["sync"] = .string(arguments.sync)
     line.print(calibration)
   }
@@ -42,6 +43,18 @@ enum DocumentAppend {
     try await host.harness.commit { tx in
       try await tx.edit(document) { try $0.append(word, to: ["text"]) }
     }
+  }
+
+  /// How long it takes to open the store and read the document, changes included.
+  private static func reading(_ arguments: Arguments) async throws -> Double {
+    let start = Machine.now
+    let host = try await BenchHost.open(arguments, BenchModel(calls: 0, stamps: nil))
+    guard try await host.harness.value(document) != nil else {
+      throw PerdureError(.notFound, "the document of the benchmark is gone")
+    }
+    let time = milliseconds(Machine.now - start)
+    try await host.harness.close()
+    return time
   }
 
   /// What one commit wrote: into files, to the disk, and as growth of the write-ahead log.

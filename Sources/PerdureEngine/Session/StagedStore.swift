@@ -294,7 +294,7 @@ package final class StagedStore: Sendable {
 
 extension JSON {
   /// About how many bytes the text has; costs one visit of each value and no printing.
-  var roughSize: Int {
+  package var roughSize: Int {
     switch self {
     case .null, .bool, .int, .double: 8
     case .bigInteger(let digits): digits.utf8.count
