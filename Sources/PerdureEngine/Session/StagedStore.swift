@@ -169,7 +169,7 @@ package final class StagedStore: Sendable {
 
   // With this many waiting a flush costs each of them little; more would only wait longer.
   private static let enoughWaiters = 16
-  private static let longestGathering = 64
+  private static let longestGathering = 16
 
   /// Lets those who will ask for the disk in a moment come first, so that one flush serves them all.
   ///
@@ -187,7 +187,9 @@ package final class StagedStore: Sendable {
 
   /// Writes what is staged, as the only one who does.
   private func leadFlush() async throws {
-    let (group, expected, target) = state.withLock { state in
+    let (group, expected, target) = try state.withLock { state in
+      // It may have failed while others were waited for, and then nobody waits any more.
+      if let failure = state.failure { throw Self.failed(failure) }
       defer {
         state.pending = []
         state.pendingBytes = 0
