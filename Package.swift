@@ -86,7 +86,7 @@ let package = Package(
       name: "PerdureBench",
       dependencies: [
         "CPerdureLinux", "CSQLite", "Perdure", "PerdureEngine", "PerdureModel",
-        "PerdurePluginHost", "PerdureValue",
+        "PerdurePluginHost", "PerdureStorage", "PerdureValue",
       ],
       swiftSettings: base
     ),

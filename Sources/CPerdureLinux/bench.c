@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,17 @@ static int64_t number_in(const char *path, const char *name) {
 }
 
 int64_t perdure_bench_written_bytes(void) { return number_in("/proc/self/io", "wchar:"); }
+
+int64_t perdure_bench_disk_bytes(void) { return number_in("/proc/self/io", "\nwrite_bytes:"); }
+
+int64_t perdure_bench_file_bytes(const char *path) {
+  struct stat found;
+  return stat(path, &found) == 0 ? found.st_size : 0;
+}
+
+int perdure_bench_sync(int descriptor, int data_only) {
+  return (int)syscall(data_only ? SYS_fdatasync : SYS_fsync, descriptor);
+}
 
 int64_t perdure_bench_peak_kib(void) { return number_in("/proc/self/status", "VmHWM:"); }
 

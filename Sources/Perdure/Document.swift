@@ -13,6 +13,17 @@ public struct DocumentChange: Sendable {
   public let operations: [Operation]
   /// How many changes follow the newest complete value already.
   public let deltasSinceBase: Int
+
+  /// Whether storing the complete value pays: after 100 changes, of a document larger than 100 KB
+  /// once there is a change for each kilobyte.
+  ///
+  /// So what complete values cost stays in proportion to the changes, however large the document
+  /// is, and reading the changes in proportion to reading the value.
+  public var repaysCheckpoint: Bool {
+    // The size of a large value is looked at now and then only.
+    guard deltasSinceBase > 0, deltasSinceBase.isMultiple(of: 100) else { return false }
+    return value.roughSize <= deltasSinceBase << 10
+  }
 }
 
 /// A kind of document: durable state of an application beside the transcript.
@@ -45,9 +56,7 @@ public struct Document<Value: Codable & Sendable>: Sendable {
     version: Int = 1,
     keyed: Bool = false,
     migrate: (@Sendable (_ value: JSON, _ from: Int) throws -> JSON)? = nil,
-    checkpointWhen: @escaping @Sendable (DocumentChange) throws -> Bool = {
-      $0.deltasSinceBase >= 100
-    },
+    checkpointWhen: @escaping @Sendable (DocumentChange) throws -> Bool = { $0.repaysCheckpoint },
     initial: @escaping @Sendable (_ seed: JSON?) throws -> Value
   ) {
     let place: DocumentDefinition.Scope =

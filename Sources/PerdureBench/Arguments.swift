@@ -6,8 +6,10 @@ struct Arguments: Sendable {
   var folder = ""
   /// Turns, repetitions, or the number of processes.
   var count: Int?
-  /// w7: how many entries the conversation has before the calls that matter.
+  /// How many entries a conversation has before what matters.
   var history = 0
+  /// w2: how many conversations run at a time.
+  var width = 64
   var sync = "full"
   /// A variant of the workload, such as the replay policy of w7.
   var mode = ""
@@ -19,14 +21,24 @@ struct Arguments: Sendable {
   var plugin = ""
 
   static let usage = """
-    usage: perdure-bench WORKLOAD --dir DIR [--n N] [--sync full|normal] [--mode MODE]
+    usage: perdure-bench WORKLOAD --dir DIR [--n N] [--h H] [--sync full|normal] [--mode MODE]
 
       w1      N turns of one tool call each (200)
+      w2      N conversations (500) of four tool turns and an answer; --width: how many at a time
+              (64), --h: how many entries each of them has already (0)
+      w3      N turns (20) in a conversation that has H entries (10, 1,000 and 10,000 one after
+              another, each in a process of its own)
+      w3open  a store with H entries (10,000) in one conversation: from opening it to the first
+              request, N times (5), each in a process of its own
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE
       w7      ten calls, to be killed in the fifth; --mode safe|unsafe, then again with --resume
               --spawn: kills and resumes by itself
+      scale   a store of N entries (1,000,000) in conversations of H (1,000): opening it, its newest
+              20 entries, its first request; a store that DIR has already is measured as it is
+      append  N commits (200) that each append one word to a document of 1 MB
+      seed    only makes the store of w3 and scale: N entries in conversations of H
       floor   what SQLite alone costs for N turns of two commits (200)
 
     Each prints JSON, one object on a line. DIR must be on a disk, not in memory.
@@ -44,6 +56,7 @@ struct Arguments: Sendable {
       case "--dir": folder = try Self.value(of: word, &words)
       case "--n": count = try Self.number(of: word, &words)
       case "--h": history = try Self.number(of: word, &words)
+      case "--width": width = max(1, try Self.number(of: word, &words))
       case "--sync": sync = try Self.value(of: word, &words)
       case "--mode": mode = try Self.value(of: word, &words)
       case "--plugin": plugin = try Self.value(of: word, &words)

@@ -4,7 +4,7 @@ import PerdurePluginHost
 /// W6: calls of a plugin's tool, 1 KiB in and 1 KiB out.
 ///
 /// The plugin is `Tests/Fixtures/Plugins/border.c`; it has the tools `raw`, `text` and `json`.
-struct Border {
+struct Border: Sendable {
   private static let repetitions = 9
 
   private let plugin: LoadedPlugin
@@ -26,8 +26,11 @@ struct Border {
     let plugin = try await PluginFiles.load(path: arguments.plugin, environment: environment)
     let border = Border(plugin: plugin, arguments: arguments, calibration: calibration)
     try border.alone()
-    try await border.taskToTask()
-    try await border.taskToTaskWithJSON()
+    // On the pool of threads on which the engine runs its tasks, not on that of this function.
+    try await Task.detached {
+      try await border.taskToTask()
+      try await border.taskToTaskWithJSON()
+    }.value
     _ = await plugin.close()
   }
 

@@ -1,6 +1,7 @@
 import CPerdureLinux
 import Glibc
 import PerdureModel
+import PerdureValue
 
 /// This program, running once more.
 struct Child {
@@ -16,6 +17,17 @@ struct Child {
     let id = unsafe perdure_bench_spawn(list, &output)
     try Machine.check(id, "the benchmark cannot start itself")
     return Child(id: id, output: output)
+  }
+
+  /// Runs it to its end and returns the object that it printed.
+  static func result(of words: [String]) throws -> JSON {
+    let child = try start(words)
+    let text = child.readLine()
+    let status = child.wait()
+    guard status == 0, let result = try? JSON(parsing: Array(text.utf8)) else {
+      throw PerdureError(.invalidInput, "the measured process ended with status \(status)")
+    }
+    return result
   }
 
   /// Reads until a line is complete or the output ends; meant for one line.

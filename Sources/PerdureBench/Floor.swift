@@ -1,4 +1,3 @@
-import Glibc
 import PerdureModel
 import PerdureValue
 
@@ -8,7 +7,7 @@ enum Floor {
     let calibration = try Calibration(in: arguments.folder)
     let turns = arguments.count ?? 200
     let path = arguments.folder + "/floor.db"
-    for suffix in ["", "-wal", "-shm"] { unsafe _ = unlink(path + suffix) }
+    Machine.removeDatabase(path)
     let database = try open(path, arguments)
     let begin = try Database.Statement(database, "BEGIN IMMEDIATE")
     let commit = try Database.Statement(database, "COMMIT")

@@ -1,4 +1,5 @@
 import CPerdureLinux
+import Glibc
 import PerdureModel
 import PerdureValue
 
@@ -10,6 +11,9 @@ enum Machine {
   /// Bytes handed to write calls so far, logs and checkpoints included.
   static var writtenBytes: Int64 { perdure_bench_written_bytes() }
 
+  /// Bytes that this process has caused to be sent to a disk.
+  static var diskBytes: Int64 { perdure_bench_disk_bytes() }
+
   /// The greatest resident size so far.
   static var peakMegabytes: Double { Double(perdure_bench_peak_kib()) / 1_024 }
 
@@ -19,6 +23,14 @@ enum Machine {
   static func prepare(_ folder: String) throws {
     try unsafe check(perdure_bench_make_folder(folder), "the folder \(folder) cannot be made")
   }
+
+  /// Removes the file of a database and what SQLite keeps beside it.
+  static func removeDatabase(_ path: String) {
+    for suffix in ["", "-wal", "-shm"] { unsafe _ = unlink(path + suffix) }
+  }
+
+  /// The size of a file, or 0 without one.
+  static func size(of path: String) -> Int64 { unsafe perdure_bench_file_bytes(path) }
 
   /// Appends a line to a file; it is on disk when this returns.
   static func append(_ line: String, to path: String) throws {

@@ -20,6 +20,12 @@ struct Main {
   private static func run(_ arguments: Arguments) async throws {
     switch arguments.workload {
     case "w1": try await ToolLoop.run(arguments)
+    case "w2": try await ManyConversations.run(arguments)
+    case "w3": try await LongTranscript.run(arguments)
+    case "w3open": try await LongTranscript.open(arguments)
+    case "scale": try await Scale.run(arguments)
+    case "append": try await DocumentAppend.run(arguments)
+    case "seed": try await Seed.run(arguments)
     case "w5": try await ColdStart.run(arguments)
     case "w6": try await Border.run(arguments)
     case "w7": try await Crash.run(arguments)

@@ -21,9 +21,13 @@ struct ResultLine {
   }
 
   /// Prints the line, with what this process has used and how busy the machine was before.
-  mutating func print(_ calibration: Calibration) {
-    set("rss_peak_mb", (Machine.peakMegabytes * 10).rounded() / 10)
-    set("cpu_s", milliseconds(Machine.processorTime) / 1_000)
+  ///
+  /// Without `process` the line is about other processes, so that this one does not matter.
+  mutating func print(_ calibration: Calibration, process: Bool = true) {
+    if process {
+      set("rss_peak_mb", (Machine.peakMegabytes * 10).rounded() / 10)
+      set("cpu_s", milliseconds(Machine.processorTime) / 1_000)
+    }
     set("fdatasync_ms", calibration.syncMilliseconds)
     set("load1", calibration.load)
     members["quiet"] = .bool(calibration.isQuiet)

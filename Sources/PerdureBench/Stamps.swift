@@ -9,6 +9,7 @@ final class Stamps: Sendable {
     var time: Int64
     var processor: Int64
     var written: Int64
+    var syncs: Int64
   }
 
   private let stamps = Mutex<[Stamp]>([])
@@ -16,7 +17,12 @@ final class Stamps: Sendable {
   /// Takes a stamp.
   func hit() {
     let written = Machine.writtenBytes
-    let stamp = Stamp(time: Machine.now, processor: Machine.processorTime, written: written)
+    let stamp = Stamp(
+      time: Machine.now,
+      processor: Machine.processorTime,
+      written: written,
+      syncs: Syncs.count
+    )
     stamps.withLock { $0.append(stamp) }
   }
 
@@ -29,14 +35,17 @@ final class Stamps: Sendable {
       let intervals = zip(stamps, stamps.dropFirst()).map { milliseconds($1.time - $0.time) }
       var processor = 0.0
       var written = 0.0
+      var syncs = 0.0
       if let first = stamps.first, let last = stamps.last {
         processor = milliseconds(last.processor - first.processor)
         written = Double(last.written - first.written)
+        syncs = Double(last.syncs - first.syncs)
       }
       return TurnSummary(
         intervals: intervals,
         processorMilliseconds: processor,
-        writtenBytes: written
+        writtenBytes: written,
+        syncs: syncs
       )
     }
   }
@@ -48,6 +57,7 @@ struct TurnSummary {
   var intervals: [Double]
   var processorMilliseconds: Double
   var writtenBytes: Double
+  var syncs: Double
 
   /// Adds the columns that every workload of turns has.
   func add(to line: inout ResultLine, turns: Int) {
@@ -60,5 +70,6 @@ struct TurnSummary {
     line.set("max_ms", intervals.max() ?? 0)
     line.set("cpu_ms_per_turn", processorMilliseconds / count)
     line.set("written_bytes_per_turn", writtenBytes / count)
+    line.set("fsyncs_per_turn", syncs / count)
   }
 }

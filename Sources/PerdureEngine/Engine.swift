@@ -75,10 +75,6 @@ package final class Engine: Sendable {
         store: session.store,
         clock: options.clock,
         retentionMs: { options.settings().contextRetentionMs },
-        busy: { [weak session] in
-          let live = session?.liveTasks.values.filter { !$0.background } ?? []
-          return Set(live.map { $0.conversationId })
-        },
         onLoad: { [weak session] in session?.retention.arm() }
       )
       session.retention.add(contexts)
@@ -95,6 +91,7 @@ package final class Engine: Sendable {
         definitions: [GenerationTask.definition, ToolTask.definition],
         surroundings: surroundings
       )
+      contexts.adopt(session.liveTasks.values)
       session.observe { contexts.observe($0) }
       let engine = Engine(
         session: session,

@@ -146,7 +146,7 @@ package final class LoadedPlugin: Sendable {
       case .tool, .bytes: return [:]
       case nil: break
       }
-      if let code = news.startCode, code != 0 {
+      if let code = news.refusal {
         let word = BorderCode(rawValue: code)?.word ?? "\(code)"
         throw PerdureError("tool_error", "plugin \(core.id) refused the call \(target) (\(word))")
       }

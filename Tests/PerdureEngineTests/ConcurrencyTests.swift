@@ -130,6 +130,42 @@ import Testing
     try await session.close()
   }
 
+  @Test func `a run does not wait for reads of what this session wrote`() async throws {
+    var bench = TestBench()
+    let storage = LookupStorage(bench.memory)
+    bench.front = { _ in storage }
+    let engine = try await bench.open(model, tools: [echo])
+    let id = try await conversations(2, engine)[1]
+    let before = storage.lookups.all.count
+    let submission = try await engine.submit("hi", to: id)
+    #expect(try await engine.wait(for: submission).status == .done)
+    // Only the waiter, who holds no line, asks what is on disk.
+    #expect(storage.lookups.all.dropFirst(before) == [submission.value])
+    try await bench.end(engine)
+  }
+
+  @Test func `contexts of conversations that rest are forgotten beyond a bound`() async throws {
+    let storage = ScanningStorage(MemoryStorage())
+    let session = try await Session.open(storage, clock: ManualClock())
+    let contexts = ContextStore(store: session.store, clock: ManualClock(), idleEntries: 2)
+    session.observe { contexts.observe($0) }
+    let (one, two) = try await session.commit { tx in
+      let ids = [
+        try await tx.createConversation(root: true).id, try await tx.createConversation().id,
+      ]
+      for id in ids + ids {
+        let model: [JSON] = [["role": "user", "content": "hi"]]
+        _ = try await tx.append(EntryDraft(kind: "pi.user", model: model), to: id)
+      }
+      return (ids[0], ids[1])
+    }
+    for id in [one, two, two, one] {
+      #expect(try await contexts.view(of: id, upTo: nil).messages.count == 2)
+    }
+    #expect(storage.scans.all == [one, two, one])
+    try await session.close()
+  }
+
   @Test func `more conversations than contexts are kept run beside each other`() async throws {
     let bench = TestBench()
     let engine = try await bench.open(ScriptedModel { _ in ScriptedModel.text("hello") })
@@ -146,6 +182,24 @@ import Testing
       }
     }
     try await bench.end(engine)
+  }
+}
+
+/// Notes which conversations and submissions are looked up.
+private final class LookupStorage: ForwardingStorage {
+  let base: any Storage
+  let lookups = Log<Int64>()
+
+  init(_ base: any Storage) { self.base = base }
+
+  func conversation(_ id: ConversationID) async throws -> ConversationRecord? {
+    lookups.add(id.value)
+    return try await base.conversation(id)
+  }
+
+  func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
+    lookups.add(id.value)
+    return try await base.submission(id)
   }
 }
 

@@ -62,6 +62,26 @@ import Testing
     try await harness.close()
   }
 
+  @Test(arguments: [(1_000, 49), (200_000, 150), (120_000, 150)])
+  func `a large document is stored whole more rarely than a small one`(
+    size: Int,
+    left: Int
+  ) async throws {
+    let storage = MemoryStorage()
+    let harness = try await open(storage)
+    for number in 0...150 {
+      try await harness.commit { tx in
+        try await tx.edit(Self.notes) { draft in
+          let text = number == 0 ? String(repeating: "x", count: size) : "y"
+          try draft.append(text, to: ["title"])
+        }
+      }
+    }
+    // The first commit creates the document; what it appends is a part of its first base.
+    #expect(try await deltas(storage, "test.notes") == left)
+    try await harness.close()
+  }
+
   @Test func `an edit records what it changes`() async throws {
     let harness = try await open()
     let recorded = Document(

@@ -10,6 +10,16 @@ int64_t perdure_bench_cpu_ns(void);
 /* Bytes that this process has handed to write calls (`wchar` of /proc/self/io). */
 int64_t perdure_bench_written_bytes(void);
 
+/* Bytes that this process has caused to be sent to a disk (`write_bytes` of /proc/self/io). */
+int64_t perdure_bench_disk_bytes(void);
+
+/* The size of a file, or 0 without one. */
+int64_t perdure_bench_file_bytes(const char *path);
+
+/* Waits until a file is on disk, without passing through `fsync` or `fdatasync` of the C library;
+   fails as they do. */
+int perdure_bench_sync(int descriptor, int data_only);
+
 /* The greatest resident size of this process in KiB (`VmHWM`). */
 int64_t perdure_bench_peak_kib(void);
 

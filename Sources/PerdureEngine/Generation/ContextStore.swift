@@ -32,9 +32,27 @@ package final class ContextStore: Retaining {
     var slots: [ConversationID: Slot] = [:]
     var uses: UInt64 = 0
 
+    /// How many entries the derived contexts hold together.
+    var held = 0
+    /// The conversations in which something runs or waits, with their live tasks.
+    var live: [ConversationID: Set<TaskID>] = [:]
+
     mutating func use(at now: Int64) -> Use {
       uses += 1
       return Use(order: uses, time: now)
+    }
+
+    /// Takes a derived context out of its place, so that it is not copied while it is changed.
+    mutating func take(_ conversation: ConversationID) -> (cache: ContextCache, use: Use)? {
+      guard case .ready(let cache, let use) = slots[conversation] else { return nil }
+      slots[conversation] = nil
+      held -= cache.range.count
+      return (cache, use)
+    }
+
+    mutating func put(_ cache: ContextCache, _ use: Use, of conversation: ConversationID) {
+      held += cache.range.count
+      slots[conversation] = .ready(cache, use)
     }
   }
 
@@ -44,67 +62,73 @@ package final class ContextStore: Retaining {
   private let store: StagedStore
   private let clock: any HostClock
   private let retention: @Sendable () -> Retention
-  private let busy: @Sendable () -> Set<ConversationID>
+  private let idleEntries: Int
   private let onLoad: @Sendable () -> Void
   private let state = Mutex(State())
 
   /// Makes an empty store of contexts; it has to be told of every staged commit.
   ///
-  /// `busy` are the conversations with live tasks, whose contexts are kept in any case; the others
-  /// are kept for `retentionMs`, or for ever. `onLoad` is called when there is one more.
+  /// The context of a conversation with live tasks is kept; the others are kept for `retentionMs`, or
+  /// for ever, and only as long as they hold no more than `idleEntries` entries together. The one
+  /// that was used last is kept whatever its length. `onLoad` is called when there is one more.
   package init(
     store: StagedStore,
     clock: any HostClock,
     retentionMs: @escaping @Sendable () -> Int64? = { 600_000 },
-    busy: @escaping @Sendable () -> Set<ConversationID> = { [] },
+    idleEntries: Int = 16_384,
     onLoad: @escaping @Sendable () -> Void = {}
   ) {
     self.store = store
     self.clock = clock
     retention = { Retention(milliseconds: retentionMs()) }
-    self.busy = busy
+    self.idleEntries = idleEntries
     self.onLoad = onLoad
+  }
+
+  /// Takes over the tasks that are live when a store is opened.
+  func adopt(_ tasks: some Sequence<TaskRecord>) {
+    state.withLock { state in for record in tasks { follow(record, &state, keeping: true) } }
   }
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
-    extend(publication)
-    var ended: Set<ConversationID> = []
-    for case .task(let record) in publication.changes where !record.isLive {
-      ended.insert(record.conversationId)
-    }
-    if !ended.isEmpty { restart(ended.subtracting(busy())) }
-  }
-
-  /// The time of a conversation that becomes idle begins.
-  private func restart(_ idle: Set<ConversationID>) {
-    guard !idle.isEmpty else { return }
-    let keepsNothing = retention().span == 0
-    let now = clock.monotonic()
+    // Asked for outside, because the settings are the host's code.
+    let isKeeping = !publication.endsTasks || retention().span != 0
     state.withLock { state in
-      for id in idle {
-        guard case .ready(let cache, _) = state.slots[id] else { continue }
-        state.slots[id] = keepsNothing ? nil : .ready(cache, state.use(at: now))
-      }
-    }
-  }
-
-  private func extend(_ publication: Publication) {
-    for case .entry(let entry) in publication.changes {
-      state.withLock { state in
-        switch state.slots[entry.conversationId] {
-        case .loading(let added, let waiting):
-          state.slots[entry.conversationId] = .loading(added: added + [entry], waiting: waiting)
-        case .ready(var cache, let use):
-          // The value leaves its place while it grows, so that it is not copied.
-          state.slots[entry.conversationId] = nil
-          if cache.append([entry]) {
-            state.slots[entry.conversationId] = .ready(cache, use)
-          }
-        case nil: break
+      for change in publication.changes {
+        switch change {
+        case .entry(let entry): Self.extend(entry, &state)
+        case .task(let record): follow(record, &state, keeping: isKeeping)
+        default: break
         }
       }
     }
+  }
+
+  private static func extend(_ entry: EntryRecord, _ state: inout State) {
+    let conversation = entry.conversationId
+    if case .loading(let added, let waiting) = state.slots[conversation] {
+      state.slots[conversation] = .loading(added: added + [entry], waiting: waiting)
+    } else if case (var cache, let use)? = state.take(conversation), cache.append([entry]) {
+      state.put(cache, use, of: conversation)
+    }
+  }
+
+  private func follow(_ record: TaskRecord, _ state: inout State, keeping isKeeping: Bool) {
+    let conversation = record.conversationId
+    guard !record.isLive else {
+      if !record.background { state.live[conversation, default: []].insert(record.id) }
+      return
+    }
+    guard state.live[conversation]?.remove(record.id) != nil,
+      state.live[conversation]?.isEmpty == true
+    else { return }
+    state.live[conversation] = nil
+    // Its time begins now that it is idle.
+    if let (cache, _) = state.take(conversation), isKeeping {
+      state.put(cache, state.use(at: clock.monotonic()), of: conversation)
+    }
+    evict(&state)
   }
 
   /// The newest entry that a loaded conversation sees.
@@ -165,11 +189,9 @@ package final class ContextStore: Retaining {
   ) -> Result? {
     let now = clock.monotonic()
     return state.withLock { state in
-      guard case .ready(var cache, _) = state.slots[conversation] else { return nil }
-      // The value leaves its place while it is used, so that it is not copied.
-      state.slots[conversation] = nil
+      guard var (cache, _) = state.take(conversation) else { return nil }
       let result = body(&cache)
-      state.slots[conversation] = .ready(cache, state.use(at: now))
+      state.put(cache, state.use(at: now), of: conversation)
       return result
     }
   }
@@ -211,9 +233,8 @@ package final class ContextStore: Retaining {
       if var entries {
         let newest = entries.last?.id
         entries += added.filter { entry in newest.map { entry.id > $0 } ?? true }
-        let use = state.use(at: now)
-        state.slots[conversation] = .ready(ContextCache(entries: entries), use)
-        Self.evict(&state)
+        state.put(ContextCache(entries: entries), state.use(at: now), of: conversation)
+        evict(&state)
       }
       return waiting
     }
@@ -221,13 +242,20 @@ package final class ContextStore: Retaining {
     onLoad()
   }
 
-  private static func evict(_ state: inout State) {
-    guard state.slots.count > capacity else { return }
+  /// Forgets what was used longest ago, and leaves what runs alone as long as there are places.
+  private func evict(_ state: inout State) {
+    let isFull = state.slots.count > Self.capacity
+    guard isFull || state.held > idleEntries else { return }
     let uses = state.slots.compactMap { id, slot -> (ConversationID, UInt64)? in
-      if case .ready(_, let use) = slot { return (id, use.order) }
-      return nil
+      guard case .ready(_, let use) = slot else { return nil }
+      return isFull || state.live[id] == nil ? (id, use.order) : nil
     }
-    for (id, _) in uses.sorted(by: { $0.1 < $1.1 }).prefix(capacity / 4) { state.slots[id] = nil }
+    let surplus = isFull ? Self.capacity / 4 : 0
+    // The last one may well be asked for again.
+    for (index, use) in uses.sorted(by: { $0.1 < $1.1 }).dropLast().enumerated()
+    where index < surplus || state.held > idleEntries && state.live[use.0] == nil {
+      _ = state.take(use.0)
+    }
   }
 
   // MARK: Retention
@@ -235,14 +263,10 @@ package final class ContextStore: Retaining {
   /// How many contexts are kept.
   package var count: Int { state.withLock { $0.slots.count } }
 
-  private func idle(
-    _ state: borrowing State,
-    _ busy: Set<ConversationID>
-  ) -> [(
-    id: ConversationID, lastUse: Int64
-  )] {
+  /// When what is idle was used last.
+  private static func idle(_ state: State) -> [(id: ConversationID, lastUse: Int64)] {
     state.slots.compactMap { id, slot in
-      guard case .ready(_, let use) = slot, !busy.contains(id) else { return nil }
+      guard case .ready(_, let use) = slot, state.live[id] == nil else { return nil }
       return (id, use.time)
     }
   }
@@ -250,18 +274,16 @@ package final class ContextStore: Retaining {
   var nextExpiry: Int64? {
     let retention = retention()
     guard retention.span != nil else { return nil }
-    let busy = busy()
-    let oldest = state.withLock { idle($0, busy).map(\.lastUse).min() }
+    let oldest = state.withLock { Self.idle($0).map(\.lastUse).min() }
     return oldest.flatMap { retention.end(of: $0) }?.addingSaturated(retention.grain)
   }
 
   func expire(at now: Int64) {
     let retention = retention()
     guard retention.span != nil else { return }
-    let busy = busy()
     state.withLock { state in
-      for (id, lastUse) in idle(state, busy) {
-        if let end = retention.end(of: lastUse), end <= now { state.slots[id] = nil }
+      for (id, lastUse) in Self.idle(state) {
+        if let end = retention.end(of: lastUse), end <= now { _ = state.take(id) }
       }
     }
   }
@@ -301,5 +323,15 @@ package final class ContextStore: Retaining {
     }
     if let entry = cached.flatMap({ $0 }) { return entry }
     return try await store.entry(id, visibleIn: conversation)?.entry
+  }
+}
+
+extension Publication {
+  /// Whether a task ended in this commit.
+  fileprivate var endsTasks: Bool {
+    changes.contains { change in
+      if case .task(let record) = change { return !record.isLive }
+      return false
+    }
   }
 }

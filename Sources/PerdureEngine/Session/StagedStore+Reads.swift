@@ -39,14 +39,9 @@ extension StagedStore: StorageReads {
     }
     if let known { return known }
     guard let found = try await read({ try await storage.conversation(id) }) else { return nil }
-    state.withLock { state in
-      if state.conversations.count >= Self.knownConversations { state.conversations = [:] }
-      state.conversations[id] = found
-    }
+    state.withLock { $0.remember(found) }
     return found
   }
-
-  private static let knownConversations = 4_096
 
   package func scanConversations(
     _ query: ConversationQuery,
@@ -161,7 +156,11 @@ extension StagedStore: StorageReads {
   }
 
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    if let staged = try overlay({ $0.submissions[id]?.record }) { return staged }
+    let known = try state.withLock { state in
+      try Self.check(state)
+      return state.overlay.submissions[id]?.record ?? state.unsettled[id]
+    }
+    if let known { return known }
     return try await read { try await storage.submission(id) }
   }
 

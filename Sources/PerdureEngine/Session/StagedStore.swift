@@ -32,7 +32,11 @@ package final class StagedStore: Sendable {
     var overlay = Overlay()
     /// Conversations that have been read or written here; their records never change.
     var conversations: [ConversationID: ConversationRecord] = [:]
+    /// Submissions that were written here and go on; the end of their run asks for them.
+    var unsettled: [SubmissionID: SubmissionRecord] = [:]
     var isFlushing = false
+    /// How many others the last flush served beside the one who led it.
+    var lastServed = 0
     var waiters: [(sequence: Int64, continuation: CheckedContinuation<Void, any Error>)] = []
     var failure: PerdureError?
     var isClosed = false
@@ -126,6 +130,7 @@ package final class StagedStore: Sendable {
       state.pending.append(batch)
       state.pendingBytes += Self.roughSize(of: batch)
       state.overlay.add(effects, sequence)
+      state.remember(effects)
     }
     return (sequence, effects)
   }
@@ -146,7 +151,9 @@ package final class StagedStore: Sendable {
     }
     switch mustLead {
     case nil: return
-    case true?: try await leadFlush()
+    case true?:
+      if state.withLock({ $0.lastServed > 0 }) { await gather() }
+      try await leadFlush()
     case false?:
       try await withCheckedThrowingContinuation { continuation in
         let verdict = state.withLock { state -> Result<Void, any Error>? in
@@ -163,9 +170,29 @@ package final class StagedStore: Sendable {
     }
   }
 
+  // With this many waiting a flush costs each of them little; more would only wait longer.
+  private static let enoughWaiters = 16
+  private static let longestGathering = 16
+
+  /// Lets those who will ask for the disk in a moment come first, so that one flush serves them all.
+  ///
+  /// It is over as soon as a round of everything that can run brought nothing new. Who works alone
+  /// never comes here: the flush before must have served several.
+  private func gather() async {
+    var before = state.withLock { (sequence: $0.counters.nextSequence, waiters: $0.waiters.count) }
+    for _ in 0..<Self.longestGathering {
+      await Task.yield()
+      let now = state.withLock { (sequence: $0.counters.nextSequence, waiters: $0.waiters.count) }
+      if now == before || now.waiters >= Self.enoughWaiters { return }
+      before = now
+    }
+  }
+
   /// Writes what is staged, as the only one who does.
   private func leadFlush() async throws {
-    let (group, expected, target) = state.withLock { state in
+    let (group, expected, target) = try state.withLock { state in
+      // It may have failed while others were waited for, and then nobody waits any more.
+      if let failure = state.failure { throw Self.failed(failure) }
       defer {
         state.pending = []
         state.pendingBytes = 0
@@ -198,13 +225,18 @@ package final class StagedStore: Sendable {
       state.settled = target.nextSequence - 1
       let satisfied = state.waiters.filter { $0.sequence < target.nextSequence }
       state.waiters.removeAll { $0.sequence < target.nextSequence }
+      state.lastServed = satisfied.count
       state.isFlushing = !state.waiters.isEmpty
       return (satisfied, state.isFlushing)
     }
     for waiter in satisfied { waiter.continuation.resume() }
     // Whoever came while this flush ran is served by a task of its own, so that its leader's
     // caller does not wait for others.
-    if goesOn { Task.detached { [self] in try? await leadFlush() } }
+    guard goesOn else { return }
+    Task.detached { [self] in
+      await gather()
+      try? await leadFlush()
+    }
   }
 
   /// Records the first storage error and tells everybody who waits; returns what callers see.
@@ -299,7 +331,7 @@ package final class StagedStore: Sendable {
 
 extension JSON {
   /// About how many bytes the text has; costs one visit of each value and no printing.
-  var roughSize: Int {
+  package var roughSize: Int {
     switch self {
     case .null, .bool, .int, .double: 8
     case .bigInteger(let digits): digits.utf8.count
@@ -308,6 +340,25 @@ extension JSON {
     case .object(let members):
       members.values.reduce(members.keys.reduce(2) { $0 + $1.utf8Count + 4 }) { $0 + $1.roughSize }
     }
+  }
+}
+
+extension StagedStore.State {
+  private static let knownRecords = 4_096
+
+  /// Keeps what will be asked for again on the line, where a read that goes to storage would make
+  /// everybody wait for the flush under way.
+  mutating func remember(_ effects: BatchEffects) {
+    for record in effects.conversations { remember(record) }
+    for record in effects.submissions {
+      if unsettled.count >= Self.knownRecords { unsettled = [:] }
+      unsettled[record.id] = record.isSettled ? nil : record
+    }
+  }
+
+  mutating func remember(_ record: ConversationRecord) {
+    if conversations.count >= Self.knownRecords { conversations = [:] }
+    conversations[record.id] = record
   }
 }
 

@@ -46,11 +46,18 @@ internal import PerdureModel
   /// Runs `job` soon on one of the threads; `false` if there is none and none can be made.
   @discardableResult func run(_ job: @escaping Job) -> Bool {
     unsafe pthread_mutex_lock(lock)
-    defer { unsafe pthread_mutex_unlock(lock) }
+    let isTaken = take(job)
+    let isAwaited = idle > 0
+    unsafe pthread_mutex_unlock(lock)
+    // A thread that is woken while the lock is held would only go to sleep again.
+    if isTaken, isAwaited { unsafe pthread_cond_signal(news) }
+    return isTaken
+  }
+
+  private func take(_ job: @escaping Job) -> Bool {
     guard !stopping else { return false }
     if idle <= jobs.count - firstJob, threads < limit, !spawn(), threads == 0 { return false }
     jobs.append(job)
-    unsafe pthread_cond_signal(news)
     return true
   }
 

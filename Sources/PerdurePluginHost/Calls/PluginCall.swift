@@ -33,7 +33,8 @@ final class PluginCall: Sendable {
   struct News: Sendable {
     var frames: [OutputFrame] = []
     var credit = 0
-    var startCode: Int32?
+    /// What `start` returned if it took the call back.
+    var refusal: Int32?
     var outcome: CallOutcome?
   }
 
@@ -106,9 +107,9 @@ final class PluginCall: Sendable {
     }
   }
 
-  /// Notes what `start` returned.
-  func started(_ code: Int32) {
-    deliver { state in if !state.settled { state.news.startCode = code } }
+  /// Notes that `start` did not take the call.
+  func refused(_ code: Int32) {
+    deliver { state in if !state.settled { state.news.refusal = code } }
   }
 
   /// Ends the call; the first outcome counts.

@@ -53,7 +53,7 @@ final class PluginCore: Sendable {
     left: @escaping @Sendable (_ nanoseconds: Int64) -> Void
   ) {
     guard let id = calls.open(call) else {
-      call.started(BorderCode.busy.rawValue)
+      call.refused(BorderCode.busy.rawValue)
       return left(0)
     }
     if let reason = call.bind(id) { calls.cancel(id, reason: reason.rawValue) }
@@ -63,18 +63,19 @@ final class PluginCore: Sendable {
       guard calls.reason(id) != nil else { return left(0) }
       let begin = environment.clock.monotonic()
       let status = code.start(id, target: target, input: input, deadline: deadline)
-      if status == 0 {
-        call.started(0)
-      } else if end(call, id) {
-        call.started(status)
-      } else {
-        strike("refused \(call.label) after it had completed it")
+      // Nobody waits for a start that went well, only for one that was refused.
+      if status != 0 {
+        if end(call, id) {
+          call.refused(status)
+        } else {
+          strike("refused \(call.label) after it had completed it")
+        }
       }
       left(environment.clock.monotonic() &- begin)
     }
     guard !accepted else { return }
     _ = end(call, id)
-    call.started(BorderCode.busy.rawValue)
+    call.refused(BorderCode.busy.rawValue)
     left(0)
   }
 

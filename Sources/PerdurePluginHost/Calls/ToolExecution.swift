@@ -109,7 +109,7 @@ struct ToolExecution: Sendable {
         fold.end()
         return .ended(Self.result(outcome))
       }
-      if let code = news.startCode, code != 0 { return .refused(code) }
+      if let code = news.refusal { return .refused(code) }
     }
   }
 

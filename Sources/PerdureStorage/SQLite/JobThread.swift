@@ -60,12 +60,16 @@ import PerdureValue
   /// Adds a job, after the last of which the thread ends; `false` if the last one came before.
   package func enqueue(last: Bool = false, _ job: @escaping Job) -> Bool {
     unsafe pthread_mutex_lock(mutex)
-    defer { unsafe pthread_mutex_unlock(mutex) }
-    guard !isStopping else { return false }
-    isStopping = last
-    jobs.append(job)
-    if jobs.count == 1 { unsafe pthread_cond_signal(condition) }
-    return true
+    let isAccepted = !isStopping
+    if isAccepted {
+      isStopping = last
+      jobs.append(job)
+    }
+    let isFirst = isAccepted && jobs.count == 1
+    unsafe pthread_mutex_unlock(mutex)
+    // A thread that is woken while the lock is held would only go to sleep again.
+    if isFirst { unsafe pthread_cond_signal(condition) }
+    return isAccepted
   }
 
   /// Takes all that is waiting at once, so that a burst costs one wake-up.
