@@ -187,6 +187,10 @@ public struct CommitSummary: Sendable {
   public var submissions: [SubmissionRecord] = []
   /// The kinds of the documents that changed, with their conversation.
   public var documents: [DocumentRecord] = []
+  /// The records that are gone.
+  public var removals: [RecordReference] = []
+  /// The conversations that were deleted.
+  public var deletions: [ConversationID] = []
   private var live: [(conversation: ConversationID, tools: [JSON])] = []
 
   /// What the tools that run have put out so far, if the commit says something about them.
@@ -206,6 +210,8 @@ public struct CommitSummary: Sendable {
       case .task(let record): tasks.append(record)
       case .submission(let record): submissions.append(record)
       case .documentCopy(let record, _): documents.append(record)
+      case .removal(let reference): removals.append(reference)
+      case .deletion(let id): deletions.append(id)
       case .document(let record, _, let value, _):
         documents.append(record)
         guard record.address.kind == "pi.live", case .conversation(let id) = record.address.scope,

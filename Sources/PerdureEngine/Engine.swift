@@ -158,6 +158,7 @@ package final class Engine: Sendable {
             "request id '\(requestId.string)' belongs to a write"
           )
         }
+        try await Self.requireKnown(known, session.mark(of: id))
         return known.id
       }
       if try await tx.value(.live, id)["run"] != nil {
@@ -180,6 +181,22 @@ package final class Engine: Sendable {
       try await tx.startRun(id, inputs: [submission.id], definition: GenerationTask.definition)
       return submission.id
     }
+  }
+
+  /// Whoever repeats a submission to a conversation that is gone learns that it was not lost.
+  private static func requireKnown(
+    _ submission: SubmissionRecord,
+    _ mark: ConversationMark
+  ) throws {
+    guard case .deleted = mark else { return }
+    throw PerdureError(
+      .conversationDeleted,
+      "conversation \(submission.conversationId) was deleted after this submission was settled",
+      details: [
+        "conversation": submission.conversationId.json, "submission": submission.id.json,
+        "status": .string(submission.status.rawValue),
+      ]
+    )
   }
 
   /// Content is stored and sent as it is, so its shape is checked where it comes in.

@@ -410,6 +410,7 @@ extension StorageWrite {
     case .submission: "submission"
     case .createDocument, .copyDocument, .changeDocument: "document"
     case .retireDocument: "retirement"
+    case .remove: "removal"
     }
   }
 }

@@ -36,6 +36,7 @@ package final class ContextStore: Sendable {
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
+    for case .deletion(let id) in publication.changes { forget(id) }
     for case .entry(let entry) in publication.changes {
       state.withLock { state in
         switch state.slots[entry.conversationId] {
@@ -51,6 +52,10 @@ package final class ContextStore: Sendable {
         }
       }
     }
+  }
+
+  private func forget(_ id: ConversationID) {
+    state.withLock { if case .ready = $0.slots[id] { $0.slots[id] = nil } }
   }
 
   /// The newest entry that a loaded conversation sees.

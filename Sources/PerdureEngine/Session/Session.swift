@@ -33,6 +33,8 @@ package final class Session: Sendable {
   package let publications: PublicationQueue
   let documents = DocumentCache()
   let waits = WaitList()
+  /// What is known of conversations as a whole, as staged.
+  let marks = Mutex<[ConversationID: ConversationMark]>([:])
   /// Ids from here on were minted by this session.
   let firstOwnId: Int64
   private let state = Mutex(State())
@@ -224,7 +226,9 @@ package final class Session: Sendable {
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let documentChanges = try await transaction.seal()
     let tables = try transaction.tableWrites()
-    let writes = tables + documentChanges.flatMap { $0.writes }
+    let removals = transaction.removals
+    let writes =
+      tables + documentChanges.flatMap { $0.writes } + removals.references.map { .remove($0) }
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
       writes,
@@ -244,7 +248,9 @@ package final class Session: Sendable {
     for change in documentChanges {
       publication.changes.append(adopt(change, at: sequence))
     }
-    publish(publication, documentChanges.map { $0.record.address })
+    let retired = adopt(removals, at: sequence, into: &publication)
+    marks.withLock { $0.merge(transaction.marks) { _, new in new } }
+    publish(publication, documentChanges.map { $0.record.address } + retired)
     return publication
   }
 
@@ -276,6 +282,24 @@ package final class Session: Sendable {
       value: revision.value,
       operations: change.operations
     )
+  }
+
+  /// Takes what is gone out of the cache, and returns the addresses where a document lived.
+  private func adopt(
+    _ removals: TransactionRemovals,
+    at sequence: Int64,
+    into publication: inout Publication
+  ) -> [DocumentAddress] {
+    var addresses: [DocumentAddress] = []
+    for var record in removals.documents where record.retiredAt == nil {
+      documents.retire(record.address, after: nil, at: sequence)
+      record.retiredAt = sequence
+      publication.changes.append(.document(record, version: nil, value: nil, operations: []))
+      addresses.append(record.address)
+    }
+    publication.changes += removals.references.map { .removal($0) }
+    publication.changes += removals.conversations.map { .deletion($0) }
+    return addresses
   }
 
   /// The living documents of a task that this session created.

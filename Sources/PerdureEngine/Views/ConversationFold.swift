@@ -14,6 +14,7 @@ package struct ConversationFold: Fold {
   private static let kinds = Set(definitions.map { $0.kind })
 
   package private(set) var value: ConversationView
+  package private(set) var end: WatchEnd?
   private var mounted: [JSONString: Mounted] = [:]
 
   /// Makes the view of a conversation with these visible entries in ascending order, from the start
@@ -42,6 +43,11 @@ package struct ConversationFold: Fold {
   package var json: JSON { value.json }
 
   package mutating func apply(_ publication: Publication) -> [Operation] {
+    for case .deletion(value.conversation.id) in publication.changes {
+      // What it showed last stays what it shows.
+      end = .deleted
+      return []
+    }
     var operations: [Operation] = []
     for case .document(let record, let version, let new, let changes) in publication.changes {
       guard isShown(record.address) else { continue }

@@ -6,6 +6,7 @@ extension Session {
   /// Reads the view of a conversation, or `nil` if there is none.
   func conversationFold(_ id: ConversationID) async throws -> ConversationFold? {
     guard let record = try await store.conversation(id) else { return nil }
+    try await mark(of: id).requireRecord(of: id)
     let head = try await store.latestHeadMarker(id, atOrBefore: nil)
     let query = EntryQuery(conversationId: id, minEntry: head?.head)
     let entries = try await Page.all(order: .ascending) {

@@ -143,6 +143,7 @@ struct JSONLRecovery {
         throw PerdureError(.storeCorrupt, "the line follows one that no commit confirms")
       }
       for write in record.writes { recovered.state.set(write) }
+      for id in record.removed { recovered.state.remove(id) }
       if let nextId = record.nextId {
         recovered.state.counters.nextId = max(recovered.state.counters.nextId, nextId)
       }

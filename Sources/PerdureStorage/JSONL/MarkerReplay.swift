@@ -24,6 +24,8 @@ struct MarkerReplay {
   private var endings: [Sidecar: Int64] = [:]
   private var living: Set<TaskID> = []
   private var newestBases: [DocumentID: SidecarFile.Position] = [:]
+  /// What keeps other programs from using the ids of removed records again.
+  private var placeholders: [Int64] = []
 
   init(markers: [Marker], sidecars: [Sidecar: SidecarFile], errors: JSONLErrors) {
     self.markers = markers
@@ -42,6 +44,7 @@ struct MarkerReplay {
         throw errors.corrupt(JSONLNames.main, line: marker.line, JSONLErrors.cause(error))
       }
     }
+    for id in placeholders { state.remove(id) }
     return state
   }
 
@@ -71,6 +74,7 @@ struct MarkerReplay {
       case .createDocument(let record, let ordinal):
         known.insert(.document(record.id))
         if record.isCurrentOnly { currentOnly.insert(record.id) }
+        if Placeholder.matches(record) { placeholders.append(record.id.value) }
         noteBase(of: record.id, marker.sequence, ordinal)
       case .changeDocument(let id, let ordinal): noteBase(of: id, marker.sequence, ordinal)
       case .retireDocument(let id):
