@@ -120,9 +120,10 @@ public final class Harness: Sendable {
     Conversation(id: try await engine.createConversation(), engine: engine)
   }
 
-  /// Returns the conversation of this id, or `nil` if there is none.
+  /// Returns the conversation of this id, or `nil` if there is none or it was deleted.
   public func conversation(_ id: ConversationID) async throws -> Conversation? {
     guard try await engine.session.store.conversation(id) != nil else { return nil }
+    if case .deleted = try await engine.session.mark(of: id) { return nil }
     return Conversation(id: id, engine: engine)
   }
 

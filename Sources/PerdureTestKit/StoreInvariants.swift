@@ -21,7 +21,9 @@ public struct StoreInvariants {
     let tasks = try await Page.all { try await reads.scanTasks(.init(), $0) }
     let submissions = try await Page.all { try await reads.scanSubmissions(.init(), $0) }
     try await checkOwners(tasks)
+    checkHomes(conversations, tasks, submissions)
     for conversation in conversations {
+      if try await isDeleted(conversation, tasks, submissions) { continue }
       let own = submissions.filter { $0.conversationId == conversation.id }
       let entries = try await Page.all(order: .ascending) {
         try await reads.scanEntries(EntryQuery(conversationId: conversation.id), $0)
@@ -59,6 +61,59 @@ public struct StoreInvariants {
         require(on.allSatisfy { byId[$0] != nil }, "task \(task.id) waits for a missing task")
       }
     }
+  }
+
+  private mutating func checkHomes(
+    _ conversations: [ConversationRecord],
+    _ tasks: [TaskRecord],
+    _ submissions: [SubmissionRecord]
+  ) {
+    let known = Set(conversations.map { $0.id })
+    let taskIds = Set(tasks.map { $0.id })
+    for task in tasks {
+      require(known.contains(task.conversationId), "task \(task.id) has no conversation")
+      require(
+        task.owner.map { taskIds.contains($0) } ?? true,
+        "the owner of task \(task.id) is missing"
+      )
+    }
+    for submission in submissions {
+      require(
+        known.contains(submission.conversationId),
+        "submission \(submission.id) has no conversation"
+      )
+    }
+  }
+
+  /// Whether only the rest of a conversation is there, which must not hold more than it may.
+  private mutating func isDeleted(
+    _ conversation: ConversationRecord,
+    _ tasks: [TaskRecord],
+    _ submissions: [SubmissionRecord]
+  ) async throws -> Bool {
+    let id = conversation.id
+    let mark = ConversationMark(
+      try await reads.extra(scope: ConversationMark.scope, id: id.value)
+    )
+    guard case .deleted = mark else { return false }
+    let entries = try await Page.all {
+      try await reads.scanEntries(EntryQuery(conversationId: id), $0)
+    }
+    require(
+      !entries.contains { $0.conversationId == id },
+      "the deleted conversation \(id) has entries"
+    )
+    require(
+      !tasks.contains { $0.conversationId == id },
+      "the deleted conversation \(id) has tasks"
+    )
+    require(
+      submissions.allSatisfy {
+        $0.conversationId != id || ($0.isSettled && $0.requestId != nil)
+      },
+      "the deleted conversation \(id) has submissions that nobody can repeat"
+    )
+    return true
   }
 
   private mutating func checkParent(_ conversation: ConversationRecord) async throws {

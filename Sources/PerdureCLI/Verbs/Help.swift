@@ -5,6 +5,8 @@ enum Help {
   /// The verbs, in the order in which they are listed.
   static let verbs = [
     RunVerb.verb, ResumeVerb.verb, LogVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
+    StoreCompactVerb.verb, ConversationListVerb.verb, ConversationArchiveVerb.verb,
+    ConversationUnarchiveVerb.verb, ConversationDeleteVerb.verb,
   ]
 
   /// Returns the help of the whole program.

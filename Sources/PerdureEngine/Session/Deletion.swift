@@ -20,6 +20,7 @@ extension Session {
   /// Conversations that its tasks own go with it, and with `includingForks` its forks. Throws
   /// `conversationBusy` for unfinished work and `conversationInUse` if something that stays refers
   /// to what goes; both name it.
+  @discardableResult
   package func delete(
     _ id: ConversationID,
     includingForks: Bool = false

@@ -201,7 +201,9 @@ extension StagedStore: StorageReads {
     _ address: DocumentAddress,
     at sequence: Int64?
   ) async throws -> DocumentRecord? {
-    if try await overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } }
+    if try await overlay({ overlay in
+      overlay.documents.values.contains { $0.record.address == address }
+    }
     ) {
       try await flush()
     }

@@ -1,4 +1,4 @@
-import PerdureModel
+package import PerdureModel
 import PerdureValue
 
 /// What a commit takes away.
@@ -12,7 +12,7 @@ struct TransactionRemovals {
 
 extension Transaction {
   /// Takes a record away; that nothing refers to it is the caller's business.
-  func remove(_ reference: RecordReference) throws {
+  package func remove(_ reference: RecordReference) throws {
     try check()
     hasWrittenTable = true
     facts.types[reference.id] = reference.type

@@ -335,8 +335,8 @@ private struct DocumentCommands {
     removing removals: [Removal]
   ) throws {
     var live: [DocumentAddress: Int] = [:]
-    for record in removals.compactMap({ $0.document }) where facts.current[record.address] == record.id
-    {
+    for record in removals.compactMap({ $0.document })
+    where facts.current[record.address] == record.id {
       live[record.address] = 0
     }
     for effect in effects {

@@ -68,7 +68,9 @@ extension JSONLJournal {
   private func starts() throws -> [Sidecar: SidecarFile.Position] {
     var starts: [Sidecar: SidecarFile.Position] = [:]
     for sidecar in openSidecars {
-      guard let first = try SidecarFile(sidecar, files, errors).lines.first?.record else { continue }
+      guard let first = try SidecarFile(sidecar, files, errors).lines.first?.record else {
+        continue
+      }
       starts[sidecar] = SidecarFile.Position(sequence: first.sequence, ordinal: first.ordinal)
     }
     return starts

@@ -101,7 +101,9 @@ struct MainCompaction {
     }
   }
 
-  private func isLive(_ id: Int64) -> Bool { TaskID(id).flatMap { state.tasks[$0] }?.isLive == true }
+  private func isLive(_ id: Int64) -> Bool {
+    TaskID(id).flatMap { state.tasks[$0] }?.isLive == true
+  }
 
   private func isKept(_ position: SidecarFile.Position, _ sidecar: Sidecar?) -> Bool {
     guard let start = sidecar.flatMap({ starts[$0] }) else { return false }
