@@ -7,8 +7,8 @@ import PerdureValue
 
 /// A process that plays a walk-through on a store and dies at a chosen storage call.
 ///
-///     CrashProcess STORE EFFECTS A1|A2|A3 safe|unsafe CALL before|after
-///     CrashProcess sweep FOLDER A1|A2|A3 safe|unsafe
+///     CrashProcess STORE EFFECTS A1|A2|A3|D1|D2 safe|unsafe CALL before|after
+///     CrashProcess sweep FOLDER A1|A2|A3|D1|D2 safe|unsafe
 ///
 /// With CALL 0 it lives. `sweep` plays the walk-through once for every call, killed there, and
 /// then again to its end; it prints a line for each. It submits under a fixed request id, so that playing again after a death
@@ -31,12 +31,16 @@ struct Main {
       let replay = ReplayPolicy(rawValue: arguments[4]), let call = Int(arguments[5]),
       let moment = KillingStorage.Moment(rawValue: arguments[6])
     else {
-      print("usage: CrashProcess STORE EFFECTS A1|A2|A3 safe|unsafe CALL before|after")
+      print("usage: CrashProcess STORE EFFECTS A1|A2|A3|D1|D2 safe|unsafe CALL before|after")
       exit(2)
     }
     do {
       // A killed process, not a power failure, is what is played here.
-      let base = try await SQLiteStorage.open(path: arguments[1], durability: .normal)
+      let path = arguments[1]
+      let base: any Storage =
+        walk == .removalFromFolder
+        ? try await JSONLStorage.open(path: path + ".jsonl", durability: .normal)
+        : try await SQLiteStorage.open(path: path, durability: .normal)
       let storage = KillingStorage(base, at: call, moment)
       let play = Play(walk: walk, replay: replay, effects: arguments[2])
       let context = try await play.run(on: storage)
@@ -53,7 +57,7 @@ struct Main {
   }
 }
 
-/// The walk-throughs of appendix A of the semantics that this version can run.
+/// The walk-throughs of appendix A of the semantics that this version can run, and of removal.
 enum WalkThrough: String {
   /// A simple answer.
   case answer = "A1"
@@ -61,6 +65,13 @@ enum WalkThrough: String {
   case parallelRound = "A2"
   /// A sequential tool round.
   case sequentialRound = "A3"
+  /// An answer, the deletion of another conversation with its fork, retention and compaction.
+  case removal = "D1"
+  /// The same in a folder of JSON lines.
+  case removalFromFolder = "D2"
+
+  var callsTools: Bool { self == .parallelRound || self == .sequentialRound }
+  var removes: Bool { self == .removal || self == .removalFromFolder }
 }
 
 struct Play {
@@ -70,7 +81,7 @@ struct Play {
 
   private var model: ScriptedModel {
     ScriptedModel { [walk] request in
-      guard walk != .answer, ScriptedModel.turn(of: request) == 0 else {
+      guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
         return ScriptedModel.text("the ", "answer")
       }
       return ScriptedModel.calls(
@@ -118,6 +129,7 @@ struct Play {
     let id = try await engine.submit("go", to: root, requestId: "r1")
     _ = try await engine.wait(for: id)
     await engine.waitUntilQuiet()
+    if walk.removes { try await Removal(session: engine.session).play() }
     let violations = try await StoreInvariants.violations(of: engine.session.store)
     for violation in violations { print("violation: \(violation)") }
     let entries = try await engine.session.store.scanEntries(

@@ -6,6 +6,7 @@ import Testing
 @Suite struct FailpointTests {
   static let cases: [(String, String)] = [
     ("A1", "unsafe"), ("A2", "unsafe"), ("A2", "safe"), ("A3", "unsafe"), ("A3", "safe"),
+    ("D1", "safe"), ("D2", "safe"),
   ]
 
   @Test(arguments: cases)
@@ -55,7 +56,7 @@ import Testing
     } else {
       checkUnsafe(death, expected)
     }
-    guard walk != "A1" else { return }
+    guard walk.hasPrefix("A"), walk != "A1" else { return }
     for effect in ["one", "two"] {
       let count = death.count(effect)
       let isAllowed = replay == "safe" ? count >= 1 : count <= 1
