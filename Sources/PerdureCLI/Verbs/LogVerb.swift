@@ -33,6 +33,9 @@ enum LogVerb {
           ? "it has none at all yet" : "it has \(known.prefix(20).joined(separator: ", "))"
       )
     }
+    if case .deleted = try await reader.status(of: id) {
+      throw PerdureError(.conversationDeleted, "conversation \(id) was deleted")
+    }
     reporter.header(["store": .string(address.text), "conversation": record.id.json])
     for entry in try await reader.entries(of: id) {
       let time = try await reader.time(ofEntry: entry.id)

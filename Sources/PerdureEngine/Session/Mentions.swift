@@ -18,7 +18,7 @@ struct Mentions {
     }
   }
 
-  /// Takes the numbers for ids that stand under a name that says so: `taskId`, `conversationIds`, …
+  /// Takes the numbers for ids that stand under a name that says so, as `taskId` does.
   mutating func addNamed(_ json: JSON?) {
     switch json {
     case .array(let elements)?: for element in elements { addNamed(element) }
