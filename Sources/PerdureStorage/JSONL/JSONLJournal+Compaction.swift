@@ -48,7 +48,7 @@ extension JSONLJournal {
     let names = [JSONLNames.main, JSONLNames.extras].map { $0 + JSONLNames.replacement }
     do {
       let compaction = try MainCompaction(
-        LineReader(JSONLNames.main, files, errors),
+        LinePieces(name: JSONLNames.main, size: mainSize, files: files, errors: errors),
         state,
         starts: try starts()
       )

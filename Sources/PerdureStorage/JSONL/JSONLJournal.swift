@@ -193,6 +193,9 @@ final class JSONLJournal: BlockingStore {
     sidecars[sidecar] = SidecarSpan(size: span.size - span.neededFrom)
   }
 
+  /// How many bytes the main file has.
+  var mainSize: Int { main.size }
+
   /// The sidecars that are needed.
   var openSidecars: [Sidecar] { Array(sidecars.keys) }
 

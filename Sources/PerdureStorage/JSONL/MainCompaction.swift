@@ -6,7 +6,7 @@ import PerdureValue
 /// A line is kept byte by byte if all of it is needed, so that members that only other programs know
 /// stay. Every commit that something still rests on keeps its number, and so does the last one.
 struct MainCompaction {
-  private let main: LineReader
+  private let main: LinePieces
   private let state: MemoryState
   /// Where the records of each sidecar begin; what lies before is gone.
   private let starts: [Sidecar: SidecarFile.Position]
@@ -18,7 +18,7 @@ struct MainCompaction {
   private(set) var removed: Set<Int64> = []
 
   init(
-    _ main: LineReader,
+    _ main: LinePieces,
     _ state: MemoryState,
     starts: [Sidecar: SidecarFile.Position]
   ) throws {
@@ -51,15 +51,15 @@ struct MainCompaction {
 
   private static let pieceSize = 1 << 20
 
-  private func kept(_ line: LineReader.Line) -> [UInt8]? {
+  private func kept(_ line: LinePieces.Line) -> [UInt8]? {
     let writes = line.json["writes"]?.array ?? []
     let sequence = line.json["seq"]?.int ?? 0
     var needed = writes.filter { isNeeded($0, sequence, line.number) }
     let isLast = line.number == lastLine
     if isLast { needed += placeholder }
     if needed.isEmpty, !isLast { return nil }
-    if needed == writes { return main.text(of: line) }
-    guard var object = line.json.object else { return main.text(of: line) }
+    if needed == writes { return line.bytes }
+    guard var object = line.json.object else { return line.bytes }
     object["writes"] = .array(needed)
     return JSON.object(object).encoded
   }

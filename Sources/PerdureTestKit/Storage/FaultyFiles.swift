@@ -86,6 +86,14 @@ package final class FaultyFiles: StoreFiles {
     try base.read(name, from: offset)
   }
 
+  package func read(
+    _ name: String,
+    from offset: Int,
+    count: Int
+  ) throws(FileFailure) -> [UInt8]? {
+    try base.read(name, from: offset, count: count)
+  }
+
   package func mark(_ name: String) throws(FileFailure) -> FileMark? { try base.mark(name) }
 
   package func append(_ bytes: [UInt8], to name: String) throws(FileFailure) {
