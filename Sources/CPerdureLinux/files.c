@@ -154,6 +154,22 @@ long long perdure_file_read(int file, long long offset) {
   return perdure_buffer_read_all(file, 1LL << 40);
 }
 
+long long perdure_file_read_part(int file, long long offset, long long count) {
+  if (count < 1 || count > 1LL << 30) return -EINVAL;
+  char *bytes = malloc((size_t)count);
+  if (!bytes) return -ENOMEM;
+  long long result = 0;
+  while (result >= 0 && result < count) {
+    ssize_t got = pread(file, bytes + result, (size_t)(count - result), offset + result);
+    if (got == 0) break;
+    if (got > 0) result += got;
+    else if (errno != EINTR) result = -errno;
+  }
+  if (result >= 0) result = perdure_buffer_receive(bytes, (size_t)result);
+  free(bytes);
+  return result;
+}
+
 long long perdure_file_size(int file) {
   struct stat status;
   return fstat(file, &status) == 0 ? (long long)status.st_size : -errno;

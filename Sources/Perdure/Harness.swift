@@ -192,9 +192,10 @@ public final class Harness: Sendable {
     { try await body(Transaction(base: $0), $1) }
   }
 
-  /// Returns the conversation of this id, or `nil` if there is none.
+  /// Returns the conversation of this id, or `nil` if there is none or it was deleted.
   public func conversation(_ id: ConversationID) async throws -> Conversation? {
     guard try await engine.session.store.conversation(id) != nil else { return nil }
+    if case .deleted = try await engine.session.mark(of: id) { return nil }
     return Conversation(id: id, engine: engine)
   }
 
@@ -259,6 +260,10 @@ public struct CommitSummary: Sendable {
   public var submissions: [SubmissionRecord] = []
   /// The kinds of the documents that changed, with their conversation.
   public var documents: [DocumentRecord] = []
+  /// The records that are gone.
+  public var removals: [RecordReference] = []
+  /// The conversations that were deleted.
+  public var deletions: [ConversationID] = []
   private var live: [(conversation: ConversationID, tools: [JSON])] = []
 
   /// What the tools that run have put out so far, if the commit says something about them.
@@ -278,6 +283,8 @@ public struct CommitSummary: Sendable {
       case .task(let record): tasks.append(record)
       case .submission(let record): submissions.append(record)
       case .documentCopy(let record, _): documents.append(record)
+      case .removal(let reference): removals.append(reference)
+      case .deletion(let id): deletions.append(id)
       case .document(let record, _, let value, _):
         documents.append(record)
         guard record.address.kind == "pi.live", case .conversation(let id) = record.address.scope,

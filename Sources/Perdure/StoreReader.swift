@@ -41,7 +41,7 @@ public struct StoreReader: Sendable {
   /// All reads of the store.
   public var reads: any StorageReads { storage }
 
-  /// Returns all conversations in order.
+  /// Returns all conversations in order, also what is left of deleted ones (`status(of:)`).
   public func conversations() async throws -> [ConversationRecord] {
     try await Page.all { try await storage.scanConversations(ConversationQuery(), $0) }
   }

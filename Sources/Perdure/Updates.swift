@@ -66,6 +66,8 @@ public enum UpdatesEnd: Sendable {
   case cancelled
   /// The document that was observed is gone.
   case retired
+  /// The conversation that was observed was deleted.
+  case deleted
   /// The store is being closed.
   case sessionClosed
   /// The store failed.
@@ -79,18 +81,20 @@ public enum UpdatesEnd: Sendable {
       case .stopped: .stopped
       case .cancelled: .cancelled
       case .retired: .retired
+      case .deleted: .deleted
       case .sessionClosed: .sessionClosed
       case .sessionFailed(let error): .sessionFailed(error)
       case .listenerFailed(let error): .listenerFailed(error)
       }
   }
 
-  /// `stopped`, `cancelled`, `retired`, `session_closed`, `session_failed`, `listener_error`.
+  /// `stopped`, `cancelled`, `retired`, `deleted`, `session_closed`, `session_failed`, `listener_error`.
   public var reason: String {
     switch self {
     case .stopped: "stopped"
     case .cancelled: "cancelled"
     case .retired: "retired"
+    case .deleted: "deleted"
     case .sessionClosed: "session_closed"
     case .sessionFailed: "session_failed"
     case .listenerFailed: "listener_error"

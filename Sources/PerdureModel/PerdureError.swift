@@ -66,6 +66,12 @@ extension PerdureError.Code {
   public static let documentMismatch: Self = "document_mismatch"
   /// The conversation has a run.
   public static let conversationBusy: Self = "conversation_busy"
+  /// The conversation is archived and takes no submissions.
+  public static let conversationArchived: Self = "conversation_archived"
+  /// The conversation was deleted.
+  public static let conversationDeleted: Self = "conversation_deleted"
+  /// Something refers to the conversation, so it cannot be deleted.
+  public static let conversationInUse: Self = "conversation_in_use"
   /// A request id was used for another kind of submission.
   public static let requestIdConflict: Self = "request_id_conflict"
   /// The invocation that this call belongs to is over, or its task is aborted.
@@ -82,6 +88,8 @@ extension PerdureError.Code {
   // Stores
   /// Another process owns the store.
   public static let storeInUse: Self = "store_in_use"
+  /// Somebody reads the store in a way that forbids this now.
+  public static let storeBusy: Self = "store_busy"
   /// Another program wrote to the store while it was open here.
   public static let foreignWriter: Self = "foreign_writer"
   /// The file is not a store that this version can open.

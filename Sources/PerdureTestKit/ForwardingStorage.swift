@@ -2,11 +2,12 @@ public import PerdureModel
 public import PerdureValue
 
 /// A storage that hands every call to another one, for those that change only some.
-public protocol ForwardingStorage: Storage {
+public protocol ForwardingStorage: CompactingStorage {
   /// Where calls go.
   var base: any Storage { get }
 
-  /// Sees every call but `close` before and after it goes on; `writes` tells `apply` from reads.
+  /// Sees every call but `close` before and after it goes on; `writes` tells `apply` and `compact`
+  /// from reads.
   func around<Result>(
     writes: Bool,
     _ call: () async throws -> Result
@@ -30,6 +31,12 @@ extension ForwardingStorage {
   ) async throws {
     try await around(writes: true) {
       try await base.apply(group, expecting: expected, nextId: nextId)
+    }
+  }
+
+  public func compact() async throws {
+    try await around(writes: true) {
+      try await (base as? any CompactingStorage)?.compact()
     }
   }
 

@@ -131,6 +131,14 @@ final class FailpointFiles: StoreFiles {
     try base.read(name, from: offset)
   }
 
+  func read(
+    _ name: String,
+    from offset: Int,
+    count: Int
+  ) throws(FileFailure) -> [UInt8]? {
+    try base.read(name, from: offset, count: count)
+  }
+
   func mark(_ name: String) throws(FileFailure) -> FileMark? { try base.mark(name) }
 
   func append(_ bytes: [UInt8], to name: String) throws(FileFailure) {

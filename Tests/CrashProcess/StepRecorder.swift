@@ -40,7 +40,7 @@ extension StorageWrite {
     case .task(let record): record.id.value
     case .submission(let record): record.id.value
     case .createDocument(let record, _, _), .copyDocument(let record, _, _): record.id.value
-    case .changeDocument, .retireDocument: nil
+    case .changeDocument, .retireDocument, .remove: nil
     }
   }
 }

@@ -18,9 +18,12 @@ enum WalkThrough: String {
   case abort = "A9"
   /// The same while calls run one after the other.
   case sequentialAbort = "A9s"
+  /// An answer, the deletion of another conversation with its fork, retention and compaction.
+  case removal = "D1"
   /// A request that fails at first and is sent again.
   case retry = "retry"
 
+  var callsTools: Bool { self != .answer && self != .retry && self != .removal }
   var aborts: Bool { self == .abort || self == .sequentialAbort }
 }
 
@@ -36,7 +39,7 @@ struct Walk {
         return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
       }
       let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
-      guard asked == "go", walk != .answer, walk != .retry, ScriptedModel.turn(of: request) == 0
+      guard asked == "go", walk.callsTools, ScriptedModel.turn(of: request) == 0
       else {
         return ScriptedModel.text("the ", "answer")
       }
@@ -106,6 +109,9 @@ struct Walk {
       settled.append(try await engine.wait(for: second))
     }
     await engine.waitUntilQuiet()
+    var violations: [String] = []
+    if walk == .removal { violations = try await Removal(session: engine.session).play() }
+    violations += try await StoreInvariants.violations(of: engine.session.store)
     let entries = try await engine.session.store.scanEntries(
       EntryQuery(conversationId: root),
       PageRequest(limit: 256, order: .ascending)
@@ -116,9 +122,7 @@ struct Walk {
       "settled": .array(settled.map { $0.json["reason"] ?? .string($0.status.rawValue) }),
       "submissions": .int(Int64(submissions.items.count)),
       "live": .int(Int64(engine.session.liveTasks.count)),
-      "violations": .array(
-        try await StoreInvariants.violations(of: engine.session.store).map { .string($0) }
-      ),
+      "violations": .array(violations.map { .string($0) }),
     ]
   }
 

@@ -12,6 +12,7 @@ import PerdureValue
 ///     InteropProcess dump STORE                    prints all that the store holds as JSON
 ///     InteropProcess open STORE SCENARIOS          takes over unfinished work without going on
 ///     InteropProcess resume STORE SCENARIOS        goes on with unfinished work
+///     InteropProcess prune STORE                   removes all that may go, and compacts
 ///
 /// A store whose name ends with `.jsonl` is a folder of JSON lines, any other one a SQLite file.
 /// `resume` ends with status 3 if the store needs a feature that this version lacks.
@@ -25,12 +26,13 @@ struct Main {
       case ("open", 3):
         try await open(arguments[1], try Scenarios(at: arguments[2]), Events(isWriting: false))
           .close()
+      case ("prune", 2): try await prune(arguments[1])
       case ("resume", 3): try await resume(arguments[1], try Scenarios(at: arguments[2]))
       case ("write", 4):
         let scenarios = try Scenarios(at: arguments[2])
         try await write(arguments[1], scenarios, try scenarios.steps(arguments[3]))
       default:
-        print("usage: InteropProcess write|dump|open|resume STORE [SCENARIOS [NAME]]")
+        print("usage: InteropProcess write|dump|open|prune|resume STORE [SCENARIOS [NAME]]")
         exit(2)
       }
     } catch let error as PerdureError {
@@ -50,6 +52,25 @@ struct Main {
     )
     await storage.close()
     print(JSON.object(value).compactText)
+  }
+
+  private static func prune(_ path: String) async throws {
+    let session = try await Session.open(try await storage(at: path), clock: SystemClock())
+    let conversations = try await Page.all {
+      try await session.store.scanConversations(ConversationQuery(), $0)
+    }
+    for record in conversations.reversed() {
+      do {
+        try await session.delete(record.id)
+      } catch let error as PerdureError
+        where [.conversationInUse, .conversationBusy].contains(error.code)
+      {
+        continue
+      }
+    }
+    _ = try await session.removeExpired(tasksEndedBefore: .max, submissionsBefore: .max)
+    try await session.store.compact()
+    try await session.close()
   }
 
   private static func resume(_ path: String, _ scenarios: Scenarios) async throws {

@@ -414,6 +414,7 @@ extension StorageWrite {
     case .submission: "submission"
     case .createDocument, .copyDocument, .changeDocument: "document"
     case .retireDocument: "retirement"
+    case .remove: "removal"
     }
   }
 }

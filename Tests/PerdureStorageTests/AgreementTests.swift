@@ -30,6 +30,10 @@ struct AgreementTests {
         nextSequence: counters.nextSequence + Int64(group.count),
         nextId: nextId
       )
+      if accepted % 11 == 0 {
+        try await jsonl.compact()
+        try await sqlite.compact()
+      }
       guard accepted % 7 == 0 else { continue }
       await jsonl.close()
       jsonl = try await JSONLStorage.open(path: folder.file("jsonl"), durability: .normal)

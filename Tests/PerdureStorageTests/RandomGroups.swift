@@ -5,6 +5,10 @@ import PerdureValue
 struct RandomGroups {
   var state: UInt64
   var counters = StoreCounters()
+  /// What was removed, or would have been, and must not be written again.
+  private var removed: Set<Int64> = []
+
+  init(state: UInt64) { self.state = state }
 
   /// SplitMix64.
   mutating func next(_ bound: Int64) -> Int64 {
@@ -27,6 +31,26 @@ struct RandomGroups {
   }
 
   private mutating func write() -> StorageWrite {
+    if next(40) == 0 { return removal() }
+    while true {
+      let write = change()
+      if write.subject.map({ removed.contains($0) }) != true { return write }
+    }
+  }
+
+  private mutating func removal() -> StorageWrite {
+    let (type, id): (RecordType, Int64) =
+      switch next(4) {
+      case 0: (.task, 200 + next(4))
+      case 1: (.entry, 10 + next(12) + next(counters.nextSequence + 1))
+      case 2: (.document, 320 + next(12))
+      default: (.document, 300 + next(12))
+      }
+    removed.insert(id)
+    return .remove(RecordReference(type, id))
+  }
+
+  private mutating func change() -> StorageWrite {
     // Few ids, so that records meet; each kind mostly keeps to its own.
     let value = next(12)
     switch next(9) {
@@ -97,4 +121,19 @@ func dump(_ storage: any Storage, _ last: Int64) async throws -> [String] {
     }
   }
   return lines
+}
+
+extension StorageWrite {
+  /// The record that the write creates or changes.
+  fileprivate var subject: Int64? {
+    switch self {
+    case .conversation(let record): record.id.value
+    case .entry(let record): record.id.value
+    case .task(let record): record.id.value
+    case .submission(let record): record.id.value
+    case .createDocument(let record, _, _), .copyDocument(let record, _, _): record.id.value
+    case .changeDocument(let id, _), .retireDocument(let id): id.value
+    case .remove: nil
+    }
+  }
 }

@@ -213,6 +213,7 @@ class Exchange:
         if not self.ended(about + ": is written", result, writer.died if dies else 0):
             return None
         before = self.same(path, about)
+        self.prune(about, path, reader, dies, name)
         if dies:
             self.taken_over(about, path, writer, reader)
             self.finish(about, path, before, reader)
@@ -232,6 +233,22 @@ class Exchange:
             self.checks.check(about + ": nothing runs", [
                 json.dumps(t) for t in before["tasks"] if t["state"]["status"] == "running"])
             self.finish(about, other, before, reader)
+
+    def prune(self, about, path, reader, dies, name):
+        """What may go is removed from a copy, with which everybody goes on."""
+        about += ", pruned"
+        pruned = self.path(about)
+        os.rename(self.copy(path), pruned)
+        if not self.ended(about, self.perdure.run("prune", pruned), 0):
+            return
+        after = self.same(pruned, about)
+        self.checks.check(about + ": no ended task that nothing needs is left", [
+            "task %d" % t["id"] for t in after["tasks"] if t["state"]["status"] == "terminal"
+            and not dies and not any(c.get("owner") for c in after["conversations"])])
+        if dies and self.ended(about + ", finished by " + reader.name,
+                               reader.run("resume", pruned, SCENARIOS), 0):
+            self.same(pruned, about + ", finished by " + reader.name)
+        self.go_on(about, pruned, reader, name)
 
     def finish(self, about, path, before, reader):
         about += ", finished by " + reader.name

@@ -44,6 +44,9 @@ int perdure_file_write(int file);
 /* Reads from the current place to the end; the length. */
 long long perdure_file_read(int file, long long offset);
 
+/* Reads at most `count` bytes from `offset` on, fewer only at the end of the file; the length. */
+long long perdure_file_read_part(int file, long long offset, long long count);
+
 long long perdure_file_size(int file);
 
 /* What no other file of the file system has at the same time. */

@@ -32,6 +32,10 @@ enum ExitStatus: Int32, Sendable {
     .pluginRefused: .pluginRefused,
     .storeInUse: .storeInUse,
     .conversationBusy: .temporary,
+    .conversationArchived: .configuration,
+    .conversationDeleted: .configuration,
+    .conversationInUse: .configuration,
+    .storeBusy: .temporary,
     // Why a submission got no answer.
     "authentication": .authentication,
     "quota": .limit,

@@ -4,8 +4,10 @@ import Perdure
 enum Help {
   /// The verbs, in the order in which they are listed.
   static let verbs =
-    [RunVerb.verb, ResumeVerb.verb, LogVerb.verb] + StoreVerbs.all
-    + [PluginInspectVerb.verb, VersionVerb.verb]
+    [RunVerb.verb, ResumeVerb.verb, LogVerb.verb] + StoreVerbs.all + [
+      ConversationListVerb.verb, ConversationArchiveVerb.verb, ConversationUnarchiveVerb.verb,
+      ConversationDeleteVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
+    ]
 
   /// Returns the help of the whole program.
   static var overview: String {

@@ -39,6 +39,9 @@ enum LogVerb {
           ? "it has none at all yet" : "it has \(known.joined(separator: ", "))"
       )
     }
+    if case .deleted = try await reader.status(of: id) {
+      throw PerdureError(.conversationDeleted, "conversation \(id) was deleted")
+    }
     reporter.header(["store": .string(address.text), "conversation": record.id.json])
     var damages = reader.damages
     damages += try await reader.forEachReadableEntry(of: id, last: last) { entry in

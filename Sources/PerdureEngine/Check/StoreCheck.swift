@@ -100,14 +100,7 @@ package struct StoreCheck {
 
   private mutating func check(_ task: TaskRecord) async throws {
     let object = "task \(task.id)"
-    if task.isLive {
-      require(
-        try await reads.conversation(task.conversationId) != nil,
-        "missing_conversation",
-        object,
-        "it lives, and its conversation \(task.conversationId) is not there"
-      )
-    }
+    try await checkHome(task.conversationId, object)
     if task.isLive, let id = task.owner {
       let owner = try await reads.task(id)
       require(
@@ -159,14 +152,52 @@ package struct StoreCheck {
 
   // MARK: Conversations
 
+  private func checkHome(_ id: ConversationID, _ object: String) async throws {
+    require(
+      try await reads.conversation(id) != nil,
+      "missing_conversation",
+      object,
+      "its conversation \(id) is not there"
+    )
+  }
+
   private mutating func check(_ conversation: ConversationRecord) async throws {
     let object = "conversation \(conversation.id)"
+    let fact = try await reads.extra(scope: ConversationMark.scope, id: conversation.id.value)
+    if case .deleted = ConversationMark(fact) {
+      return try await attempt(object) { try await $0.checkRest(of: conversation.id, object) }
+    }
     try await attempt(object) { try await $0.checkEdges(of: conversation, object) }
     try await attempt(object) { try await $0.checkRun(of: conversation.id, object) }
     try await attempt(object) { try await $0.checkQueue(of: conversation.id, object) }
     try await attempt(object) { try await $0.checkTranscript(of: conversation, object) }
     try await attempt(object) { try await $0.checkContext(of: conversation.id, object) }
     try await checkAddresses(.conversation(conversation.id), object)
+  }
+
+  /// Of a deleted conversation only what recognises repeated submissions may be left.
+  private mutating func checkRest(of id: ConversationID, _ object: String) async throws {
+    let entries = try await reads.scanEntries(
+      EntryQuery(conversationId: id),
+      PageRequest(limit: 1, order: .descending)
+    )
+    if let entry = entries.items.first, entry.conversationId == id {
+      find("deleted", object, "it was deleted, and has the entry \(entry.id)")
+    }
+    let tasks = try await reads.scanTasks(TaskQuery(conversationId: id), PageRequest(limit: 1))
+    if let task = tasks.items.first {
+      find("deleted", object, "it was deleted, and has the task \(task.id)")
+    }
+    try await forEach {
+      try await $0.reads.scanSubmissions(SubmissionQuery(conversationId: id), $1)
+    } body: { check, submission in
+      check.require(
+        submission.isSettled && submission.requestId != nil,
+        "deleted",
+        "submission \(submission.id)",
+        "its conversation \(id) was deleted, and nobody can repeat it"
+      )
+    }
   }
 
   private func checkEdges(of conversation: ConversationRecord, _ object: String) async throws {

@@ -99,6 +99,7 @@ package final class ContextStore: Retaining {
         switch change {
         case .entry(let entry): Self.extend(entry, &state)
         case .task(let record): follow(record, &state, keeping: isKeeping)
+        case .deletion(let id): _ = state.take(id)
         default: break
         }
       }

@@ -16,6 +16,10 @@ package struct Publication: Sendable {
     case document(DocumentRecord, version: Int64?, value: JSON?, operations: [Operation])
     /// A fork's copy of a document that nobody opened.
     case documentCopy(DocumentRecord, CopySource)
+    /// A record that is gone; a living document also retires, in a change of its own before.
+    case removal(RecordReference)
+    /// A conversation that was deleted, whether or not its record is kept.
+    case deletion(ConversationID)
   }
 
   package var sequence: Int64

@@ -86,7 +86,9 @@ extension Session {
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let documentChanges = try await transaction.seal()
     let tables = try transaction.tableWrites()
-    let writes = tables + documentChanges.flatMap { $0.writes }
+    let removals = transaction.removals
+    let writes =
+      tables + documentChanges.flatMap { $0.writes } + removals.references.map { .remove($0) }
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
       writes,
@@ -106,7 +108,9 @@ extension Session {
     for change in documentChanges {
       publication.changes.append(adopt(change, at: sequence))
     }
-    publish(publication, documentChanges.map { $0.record.address })
+    let retired = adopt(removals, at: sequence, into: &publication)
+    marks.withLock { $0.merge(transaction.marks) { _, new in new } }
+    publish(publication, documentChanges.map { $0.record.address } + retired)
     return publication
   }
 
@@ -138,6 +142,24 @@ extension Session {
       value: revision.value,
       operations: change.operations
     )
+  }
+
+  /// Takes what is gone out of the cache, and returns the addresses where a document lived.
+  private func adopt(
+    _ removals: TransactionRemovals,
+    at sequence: Int64,
+    into publication: inout Publication
+  ) -> [DocumentAddress] {
+    var addresses: [DocumentAddress] = []
+    for var record in removals.documents where record.retiredAt == nil {
+      documents.retire(record.address, after: nil, at: sequence)
+      record.retiredAt = sequence
+      publication.changes.append(.document(record, version: nil, value: nil, operations: []))
+      addresses.append(record.address)
+    }
+    publication.changes += removals.references.map { .removal($0) }
+    publication.changes += removals.conversations.map { .deletion($0) }
+    return addresses
   }
 
   /// The living documents of a task that this session created.

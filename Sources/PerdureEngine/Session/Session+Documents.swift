@@ -98,9 +98,7 @@ extension Session {
 
   /// Returns an entry that the conversation sees, or throws `notFound`.
   func visibleEntry(_ id: EntryID, in conversation: ConversationID) async throws -> EntryLookup {
-    guard try await store.conversation(conversation) != nil else {
-      throw PerdureError(.notFound, "conversation \(conversation) does not exist")
-    }
+    try await requireConversation(conversation)
     guard let lookup = try await store.entry(id, visibleIn: conversation) else {
       throw PerdureError(.notFound, "conversation \(conversation) does not see the entry \(id)")
     }

@@ -30,6 +30,8 @@ package final class Session: Sendable {
   package let publications: PublicationQueue
   let documents: DocumentCache
   let waits = WaitList()
+  /// What is known of conversations as a whole, as staged.
+  let marks = Mutex<[ConversationID: ConversationMark]>([:])
   /// Drops what has not been used for long.
   let retention: RetentionTimer
   let onCreation: CreationHook?

@@ -6,8 +6,15 @@ import Synchronization
 extension StagedStore: StorageReads {
   private func overlay<Result: Sendable>(
     _ body: (borrowing Overlay) throws -> Result
-  ) throws -> Result {
-    try state.withLock { state in
+  ) async throws -> Result {
+    // Nothing of the overlay shows what a removal takes away below it.
+    if let removal = try state.withLock({ state in
+      try Self.check(state)
+      return state.overlay.removal
+    }) {
+      try await flush(through: removal)
+    }
+    return try state.withLock { state in
       try Self.check(state)
       return try body(state.overlay)
     }
@@ -33,13 +40,14 @@ extension StagedStore: StorageReads {
   }
 
   package func conversation(_ id: ConversationID) async throws -> ConversationRecord? {
-    let known = try state.withLock { state in
+    if let staged = try await overlay({ $0.conversations[id]?.record }) { return staged }
+    let (known, removals) = try state.withLock { state in
       try Self.check(state)
-      return state.overlay.conversations[id]?.record ?? state.conversations[id]
+      return (state.conversations[id], state.removals)
     }
     if let known { return known }
     guard let found = try await read({ try await storage.conversation(id) }) else { return nil }
-    state.withLock { $0.remember(found) }
+    state.withLock { state in if state.removals == removals { state.remember(found) } }
     return found
   }
 
@@ -47,12 +55,12 @@ extension StagedStore: StorageReads {
     _ query: ConversationQuery,
     _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
-    if try overlay({ !$0.conversations.isEmpty }) { try await flush() }
+    if try await overlay({ !$0.conversations.isEmpty }) { try await flush() }
     return try await read { try await storage.scanConversations(query, page) }
   }
 
   package func entry(_ id: EntryID) async throws -> EntryLookup? {
-    let staged = try overlay { overlay in
+    let staged = try await overlay { overlay in
       overlay.entries[id].map { EntryLookup(entry: $0.record, commitSequence: $0.sequence) }
     }
     if let staged { return staged }
@@ -63,14 +71,14 @@ extension StagedStore: StorageReads {
     _ id: EntryID,
     visibleIn conversationId: ConversationID
   ) async throws -> EntryLookup? {
-    let staged = try overlay { overlay -> EntryLookup? in
+    let staged = try await overlay { overlay -> EntryLookup? in
       guard let staged = overlay.entries[id], staged.record.conversationId == conversationId else {
         return nil
       }
       return EntryLookup(entry: staged.record, commitSequence: staged.sequence)
     }
     if let staged { return staged }
-    if try overlay({ !$0.entries.isEmpty || $0.conversations[conversationId] != nil }) {
+    if try await overlay({ !$0.entries.isEmpty || $0.conversations[conversationId] != nil }) {
       try await flush()
     }
     return try await read { try await storage.entry(id, visibleIn: conversationId) }
@@ -80,7 +88,7 @@ extension StagedStore: StorageReads {
     _ conversationId: ConversationID,
     atOrBefore: EntryID?
   ) async throws -> EntryRecord? {
-    if try overlay({ overlay in
+    if try await overlay({ overlay in
       overlay.conversations[conversationId] != nil
         || overlay.entries.values.contains { $0.record.head != nil }
     }) {
@@ -95,15 +103,15 @@ extension StagedStore: StorageReads {
     _ query: EntryQuery,
     _ page: PageRequest
   ) async throws -> Page<EntryRecord> {
-    let staged = try overlay { overlay in
+    let staged = try await overlay { overlay in
       overlay.entries.values.map { $0.record }
     }
     guard !staged.isEmpty else {
-      if try overlay({ $0.conversations[query.conversationId] != nil }) { try await flush() }
+      if try await overlay({ $0.conversations[query.conversationId] != nil }) { try await flush() }
       return try await read { try await storage.scanEntries(query, page) }
     }
     let record = try await conversation(query.conversationId)
-    let isStaged = try overlay { $0.conversations[query.conversationId] != nil }
+    let isStaged = try await overlay { $0.conversations[query.conversationId] != nil }
     // A fork sees what its ancestors hold up to its cap, and a new conversation is not in storage.
     let isInherited = staged.contains { entry in
       entry.conversationId != query.conversationId
@@ -146,21 +154,18 @@ extension StagedStore: StorageReads {
   }
 
   package func task(_ id: TaskID) async throws -> TaskRecord? {
-    if let staged = try overlay({ $0.tasks[id]?.record }) { return staged }
+    if let staged = try await overlay({ $0.tasks[id]?.record }) { return staged }
     return try await read { try await storage.task(id) }
   }
 
   package func scanTasks(_ query: TaskQuery, _ page: PageRequest) async throws -> Page<TaskRecord> {
-    if try overlay({ !$0.tasks.isEmpty }) { try await flush() }
+    if try await overlay({ !$0.tasks.isEmpty }) { try await flush() }
     return try await read { try await storage.scanTasks(query, page) }
   }
 
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
-    let known = try state.withLock { state in
-      try Self.check(state)
-      return state.overlay.submissions[id]?.record ?? state.unsettled[id]
-    }
-    if let known { return known }
+    if let staged = try await overlay({ $0.submissions[id]?.record }) { return staged }
+    if let known = state.withLock({ $0.unsettled[id] }) { return known }
     return try await read { try await storage.submission(id) }
   }
 
@@ -174,7 +179,7 @@ extension StagedStore: StorageReads {
     requestId: JSONString,
     in conversationId: ConversationID
   ) async throws -> SubmissionRecord? {
-    let staged = try overlay { overlay in
+    let staged = try await overlay { overlay in
       overlay.submissions.values.first {
         $0.record.requestId == requestId && $0.record.conversationId == conversationId
       }?.record
@@ -187,7 +192,7 @@ extension StagedStore: StorageReads {
     _ query: SubmissionQuery,
     _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
-    if try overlay({ !$0.submissions.isEmpty }) { try await flush() }
+    if try await overlay({ !$0.submissions.isEmpty }) { try await flush() }
     return try await read { try await storage.scanSubmissions(query, page) }
   }
 
@@ -195,7 +200,9 @@ extension StagedStore: StorageReads {
     _ address: DocumentAddress,
     at sequence: Int64?
   ) async throws -> DocumentRecord? {
-    if try overlay({ overlay in overlay.documents.values.contains { $0.record.address == address } }
+    if try await overlay({ overlay in
+      overlay.documents.values.contains { $0.record.address == address }
+    }
     ) {
       try await flush()
     }
@@ -203,7 +210,7 @@ extension StagedStore: StorageReads {
   }
 
   package func document(_ id: DocumentID, at sequence: Int64?) async throws -> StoredDocument? {
-    if try overlay({ $0.documents[id] != nil }) { try await flush() }
+    if try await overlay({ $0.documents[id] != nil }) { try await flush() }
     return try await read { try await storage.document(id, at: sequence) }
   }
 
@@ -211,7 +218,7 @@ extension StagedStore: StorageReads {
     _ query: DocumentQuery,
     _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
-    if try overlay({ !$0.documents.isEmpty }) { try await flush() }
+    if try await overlay({ !$0.documents.isEmpty }) { try await flush() }
     return try await read { try await storage.scanDocuments(query, page) }
   }
 
@@ -220,8 +227,15 @@ extension StagedStore: StorageReads {
     return try await read { try await storage.extra(scope: scope, id: id) }
   }
 
+  /// Returns the fact as it is on disk, without what is only staged, or `nil`.
+  func flushedExtra(scope: String, id: Int64) async throws -> JSON? {
+    try state.withLock { try Self.check($0) }
+    return try await read { try await storage.extra(scope: scope, id: id) }
+  }
+
   /// Finds out what must be known to judge a batch whose author does not know it.
   package func facts(_ needs: BatchNeeds) async throws -> BatchFacts {
+    _ = try await overlay { _ in }
     var rest = needs
     var facts = try state.withLock { state in
       try Self.check(state)
@@ -233,7 +247,7 @@ extension StagedStore: StorageReads {
     }
     // Values and addresses depend on revisions that only storage replays.
     if !rest.sources.isEmpty || !rest.addresses.isEmpty || !facts.documents.isEmpty {
-      if try overlay({ !$0.documents.isEmpty }) {
+      if try await overlay({ !$0.documents.isEmpty }) {
         try await flush()
         rest.documents = needs.documents
       }

@@ -20,6 +20,8 @@ package final class StagedStore: Sendable {
     var tasks: [TaskID: Staged<TaskRecord>] = [:]
     var submissions: [SubmissionID: Staged<SubmissionRecord>] = [:]
     var documents: [DocumentID: Staged<DocumentRecord>] = [:]
+    /// The last staged commit that takes records away; reads wait until it is on disk.
+    var removal: Int64?
   }
 
   struct State {
@@ -34,6 +36,8 @@ package final class StagedStore: Sendable {
     var conversations: [ConversationID: ConversationRecord] = [:]
     /// Submissions that were written here and go on; the end of their run asks for them.
     var unsettled: [SubmissionID: SubmissionRecord] = [:]
+    /// How many commits have taken records away, for reads that one of them overtook.
+    var removals = 0
     var isFlushing = false
     /// How many others the last flush served beside the one who led it.
     var lastServed = 0
@@ -131,6 +135,12 @@ package final class StagedStore: Sendable {
       state.pendingBytes += Self.roughSize(of: batch)
       state.overlay.add(effects, sequence)
       state.remember(effects)
+      if !effects.removals.isEmpty {
+        state.removals += 1
+        for removal in effects.removals {
+          if let id = ConversationID(removal.reference.id) { state.conversations[id] = nil }
+        }
+      }
     }
     return (sequence, effects)
   }
@@ -239,6 +249,14 @@ package final class StagedStore: Sendable {
     }
   }
 
+  /// Writes what is staged and gives the space of what was removed back, if the storage can.
+  ///
+  /// Commits may be staged meanwhile. A storage that refuses is as it was.
+  package func compact() async throws {
+    try await flush()
+    try await (storage as? any CompactingStorage)?.compact()
+  }
+
   /// Records the first storage error and tells everybody who waits; returns what callers see.
   @discardableResult
   package func fail(_ error: any Error) -> PerdureError {
@@ -322,6 +340,7 @@ package final class StagedStore: Sendable {
       case .changeDocument(_, .delta(_, let operations)):
         size += 64 + operations.reduce(0) { $0 + $1.json.roughSize }
       case .createDocument(_, _, let value): size += 64 + value.roughSize
+      case .remove: size += 16
       default: size += 256
       }
     }
@@ -375,6 +394,7 @@ extension StagedStore.Overlay {
     for effect in effects.documents {
       documents[effect.record.id] = .init(record: effect.record, sequence: sequence)
     }
+    if !effects.removals.isEmpty { removal = sequence }
   }
 
   /// Forgets what a flushed batch wrote, unless a later batch wrote it again.
@@ -394,7 +414,9 @@ extension StagedStore.Overlay {
       case .createDocument(let record, _, _), .copyDocument(let record, _, _):
         drop(record.id, from: &documents)
       case .changeDocument(let id, _), .retireDocument(let id): drop(id, from: &documents)
+      case .remove: break
       }
     }
+    if let last = removal, last <= batch.sequence { removal = nil }
   }
 }

@@ -13,6 +13,7 @@ extension Transaction {
     try check()
     hasWrittenTable = true
     try await requireConversation(conversation)
+    try await session.mark(of: conversation).requireOpen(conversation)
     let record = SubmissionRecord(
       id: SubmissionID.known(try mint()),
       conversationId: conversation,

@@ -32,6 +32,8 @@ package final class Transaction {
   var forkedConversations: Set<ConversationID> = []
   var forkSources: Set<DocumentID> = []
   private(set) var extras: [ExtraWrite] = []
+  var removals = TransactionRemovals()
+  var marks: [ConversationID: ConversationMark] = [:]
   var facts = BatchFacts()
 
   init(session: Session, conversationId: ConversationID?, taskId: TaskID?, now: Int64) {
@@ -148,9 +150,7 @@ package final class Transaction {
   }
 
   func requireConversation(_ id: ConversationID) async throws {
-    guard try await hasConversation(id) else {
-      throw PerdureError(.notFound, "conversation \(id) does not exist")
-    }
+    if newConversations[id] == nil { try await session.requireConversation(id) }
   }
 
   /// Appends an entry and returns its record.

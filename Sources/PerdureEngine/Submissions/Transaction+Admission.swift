@@ -14,7 +14,9 @@ extension Transaction {
   ) async throws -> SubmissionID {
     try draft.check()
     if let requestId, let known = try await submission(requestId: requestId, in: conversation) {
-      return try Self.repeated(known, draft, requestId)
+      let id = try Self.repeated(known, draft, requestId)
+      try await Self.requireKept(known, session.mark(of: conversation))
+      return id
     }
     if let entry = draft.write, entry.isDisplayOnly,
       try await !inboxItems(conversation).contains(where: { $0.isReset })
@@ -54,6 +56,19 @@ extension Transaction {
       )
     }
     return known.id
+  }
+
+  /// Whoever repeats a submission to a conversation that is gone learns that it was not lost.
+  private static func requireKept(_ known: SubmissionRecord, _ mark: ConversationMark) throws {
+    guard case .deleted = mark else { return }
+    throw PerdureError(
+      .conversationDeleted,
+      "conversation \(known.conversationId) was deleted after this submission was settled",
+      details: [
+        "conversation": known.conversationId.json, "submission": known.id.json,
+        "status": .string(known.status.rawValue),
+      ]
+    )
   }
 
   private static func busy(_ conversation: ConversationID) -> PerdureError {

@@ -13,6 +13,7 @@ package struct ConversationFold: Fold {
   package static let definitions: [DocumentDefinition] = [.live, .inbox, .usage, .provider, .agent]
 
   package private(set) var value: ConversationView
+  package private(set) var end: WatchEnd?
   private var kinds: Set<JSONString>
   private var mounted: [JSONString: Mounted] = [:]
   private var families: [JSONString: FamilyFold] = [:]
@@ -56,6 +57,11 @@ package struct ConversationFold: Fold {
   package var json: JSON { value.json }
 
   package mutating func apply(_ publication: Publication) -> [Operation] {
+    for case .deletion(value.conversation.id) in publication.changes {
+      // What it showed last stays what it shows.
+      end = .deleted
+      return []
+    }
     var operations: [Operation] = []
     for case .document(let record, let version, let new, let changes) in publication.changes {
       guard record.address.scope == .conversation(value.conversation.id) else { continue }

@@ -17,7 +17,7 @@ package struct DocumentFold: Fold {
 
   package var json: JSON { value ?? .null }
 
-  package var isOver: Bool { value == nil }
+  package var end: WatchEnd? { value == nil ? .retired : nil }
 
   package mutating func apply(_ publication: Publication) -> [Operation] {
     var operations: [Operation] = []

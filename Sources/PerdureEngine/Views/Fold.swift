@@ -10,15 +10,15 @@ package protocol Fold: Sendable {
 
   var value: Value { get }
   var json: JSON { get }
-  /// Whether it will never change again, because what it follows is gone.
-  var isOver: Bool { get }
+  /// Why it will never change again, once what it follows is gone.
+  var end: WatchEnd? { get }
 
   /// Follows one event; without operations the event did not concern it.
   mutating func apply(_ event: Event) -> [Operation]
 }
 
 extension Fold {
-  package var isOver: Bool { false }
+  package var end: WatchEnd? { nil }
 }
 
 extension Operation {

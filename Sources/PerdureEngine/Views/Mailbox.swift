@@ -9,6 +9,8 @@ package enum WatchEnd: Sendable {
   case cancelled
   /// The document that was observed is gone.
   case retired
+  /// The conversation that was observed is deleted.
+  case deleted
   case sessionClosed
   case sessionFailed(PerdureError)
   /// The listener threw, or what it was told does not fit what it knows.
@@ -20,7 +22,7 @@ package enum WatchEnd: Sendable {
   /// What the reader of a sequence is thrown, or `nil` if the sequence just ends.
   package var error: PerdureError? {
     switch self {
-    case .stopped, .cancelled, .retired, .sessionClosed: nil
+    case .stopped, .cancelled, .retired, .deleted, .sessionClosed: nil
     case .sessionFailed(let error), .listenerFailed(let error): error
     }
   }

@@ -74,13 +74,14 @@ final class Mount<Value: Fold>: Sendable {
       if let sequence, sequence <= start { return true }
       guard state.end == nil else { return false }
       let operations = state.fold.apply(event)
-      guard !operations.isEmpty else { return true }
-      if let sequence { state.sequence = sequence }
-      for reader in state.readers.values {
-        reader(.changed(operations, sequence: state.sequence, state.fold))
+      if !operations.isEmpty {
+        if let sequence { state.sequence = sequence }
+        for reader in state.readers.values {
+          reader(.changed(operations, sequence: state.sequence, state.fold))
+        }
       }
-      guard state.fold.isOver else { return true }
-      Self.end(&state, .retired)
+      guard let end = state.fold.end else { return true }
+      Self.end(&state, end)
       return false
     }
   }

@@ -9,6 +9,7 @@ extension Session {
     mounting: [DocumentDefinition] = []
   ) async throws -> ConversationFold? {
     guard let record = try await store.conversation(id) else { return nil }
+    try await mark(of: id).requireRecord(of: id)
     let head = try await store.latestHeadMarker(id, atOrBefore: nil)
     let query = EntryQuery(conversationId: id, minEntry: head?.head)
     let entries = try await Page.all(order: .ascending) {

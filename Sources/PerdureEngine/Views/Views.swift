@@ -278,7 +278,8 @@ package final class Views: Sendable {
         if case .conversation(let id) = record.address.scope { touched.insert(id) }
       case .task, .conversation: touchesTasks = true
       // Copies belong to a conversation that this very commit creates, so nobody watches it yet.
-      case .submission, .documentCopy: break
+      case .submission, .documentCopy, .removal: break
+      case .deletion(let id): touched.insert(id)
       }
     }
     let sequence = publication.sequence

@@ -5,6 +5,31 @@ public enum RecordType: String, Sendable, CaseIterable {
   case conversation, entry, task, submission, document
 }
 
+/// One record of any kind, by its id.
+public struct RecordReference: Sendable, Hashable, CustomStringConvertible {
+  public var type: RecordType
+  public var id: Int64
+
+  /// Makes a reference.
+  public init(_ type: RecordType, _ id: Int64) {
+    self.type = type
+    self.id = id
+  }
+
+  /// Names a conversation.
+  public init(_ id: ConversationID) { self.init(.conversation, id.value) }
+  /// Names an entry.
+  public init(_ id: EntryID) { self.init(.entry, id.value) }
+  /// Names a task.
+  public init(_ id: TaskID) { self.init(.task, id.value) }
+  /// Names a submission.
+  public init(_ id: SubmissionID) { self.init(.submission, id.value) }
+  /// Names a document.
+  public init(_ id: DocumentID) { self.init(.document, id.value) }
+
+  public var description: String { "\(type.rawValue) \(id)" }
+}
+
 /// Which value of which document a copy starts from.
 public struct CopySource: Sendable, Hashable {
   public var id: DocumentID
@@ -62,6 +87,9 @@ public struct BatchNeeds: Sendable, Equatable {
         addresses.insert(record.address)
         sources.insert(CopySource(id: source, at: at))
       case .changeDocument(let id, _), .retireDocument(let id): documents.insert(id)
+      case .remove(let reference):
+        ids.insert(reference.id)
+        if reference.type == .document, let id = DocumentID(reference.id) { documents.insert(id) }
       }
     }
     documents.subtract(created)

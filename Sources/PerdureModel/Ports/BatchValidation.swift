@@ -20,6 +20,8 @@ public struct BatchEffects: Sendable {
   public var submissions: [SubmissionRecord] = []
   /// One effect for each document, in the order of the first commands.
   public var documents: [DocumentEffect] = []
+  /// What is taken away, none of which the batch writes; applied before anything is written.
+  public var removals: [Removal] = []
   /// The first id behind all that are written; 1 if none is.
   public var nextId: Int64 = 1
 
@@ -49,10 +51,12 @@ public struct BatchEffects: Sendable {
         try claims.add(record.id.value, .document)
         try commands.add(write)
       case .changeDocument, .retireDocument: try commands.add(write)
+      case .remove(let reference): try claims.remove(reference)
       }
     }
     nextId = claims.greatest + 1
-    documents = try commands.effects(at: batch.sequence, facts)
+    removals = try claims.removals(commands)
+    documents = try commands.effects(at: batch.sequence, facts, removing: removals)
   }
 
   /// Throws `invalidBatch` if the batch writes an id that would be minted again.
@@ -75,6 +79,13 @@ public struct BatchEffects: Sendable {
       records.append(record)
     }
   }
+}
+
+/// A record that a batch takes away.
+public struct Removal: Sendable {
+  public var reference: RecordReference
+  /// A document as it was; absent for other records.
+  public var document: DocumentRecord?
 }
 
 /// What a batch does to one document.
@@ -154,6 +165,8 @@ private func invalid(_ message: String, cause: String? = nil) -> PerdureError {
 private struct Claims {
   let facts: BatchFacts
   var claimed: [Int64: RecordType] = [:]
+  var removed: [RecordReference] = []
+  var removedIds: Set<Int64> = []
   var greatest: Int64 = 0
 
   init(facts: BatchFacts) { self.facts = facts }
@@ -169,6 +182,30 @@ private struct Claims {
     if earlier != nil, !isReplaceable { throw invalid("ID \(id) is written more than once") }
     claimed[id] = type
     greatest = max(greatest, id)
+  }
+
+  mutating func remove(_ reference: RecordReference) throws {
+    guard facts.types[reference.id] == reference.type else {
+      throw invalid("unknown \(reference) cannot be removed")
+    }
+    guard removedIds.insert(reference.id).inserted else {
+      throw invalid("\(reference) is removed more than once")
+    }
+    removed.append(reference)
+  }
+
+  /// What is removed, once all writes are known.
+  func removals(_ commands: DocumentCommands) throws -> [Removal] {
+    try removed.map { reference in
+      let document = DocumentID(reference.id).flatMap { reference.type == .document ? $0 : nil }
+      guard claimed[reference.id] == nil, document.map({ commands.commands[$0] == nil }) ?? true
+      else { throw invalid("\(reference) is written and removed") }
+      guard let document else { return Removal(reference: reference) }
+      guard let head = facts.documents[document] else {
+        throw invalid("unknown \(reference) cannot be removed")
+      }
+      return Removal(reference: reference, document: head.record)
+    }
   }
 }
 
@@ -204,7 +241,7 @@ private struct DocumentCommands {
         if $0.retires { throw invalid("document \(id) is retired more than once") }
         $0.retires = true
       }
-    case .conversation, .entry, .task, .submission: break
+    case .conversation, .entry, .task, .submission, .remove: break
     }
   }
 
@@ -220,13 +257,17 @@ private struct DocumentCommands {
     try body(&commands[id, default: Command()])
   }
 
-  func effects(at sequence: Int64, _ facts: BatchFacts) throws -> [DocumentEffect] {
+  func effects(
+    at sequence: Int64,
+    _ facts: BatchFacts,
+    removing removals: [Removal]
+  ) throws -> [DocumentEffect] {
     var effects: [DocumentEffect] = []
     for id in order {
       guard let command = commands[id] else { continue }
       effects.append(try effect(of: command, id, at: sequence, facts))
     }
-    try checkAddresses(effects, facts)
+    try checkAddresses(effects, facts, removing: removals)
     return effects
   }
 
@@ -290,8 +331,16 @@ private struct DocumentCommands {
     return .base(version: stored.version, value: stored.value)
   }
 
-  private func checkAddresses(_ effects: [DocumentEffect], _ facts: BatchFacts) throws {
+  private func checkAddresses(
+    _ effects: [DocumentEffect],
+    _ facts: BatchFacts,
+    removing removals: [Removal]
+  ) throws {
     var live: [DocumentAddress: Int] = [:]
+    for record in removals.compactMap({ $0.document })
+    where facts.current[record.address] == record.id {
+      live[record.address] = 0
+    }
     for effect in effects {
       let address = effect.record.address
       if effect.isNew {

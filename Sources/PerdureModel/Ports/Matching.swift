@@ -30,7 +30,7 @@ extension SubmissionQuery {
 extension DocumentQuery {
   /// Whether a record is of this scope and kind and lived at that point.
   public func matches(_ record: DocumentRecord) -> Bool {
-    record.address.scope == scope && record.isAlive(at: at)
+    record.address.scope == scope && (includesRetired || record.isAlive(at: at))
       && (kind.map { $0 == record.address.kind } ?? true)
   }
 }

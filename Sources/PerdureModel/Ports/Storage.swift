@@ -15,6 +15,11 @@ public enum StorageWrite: Sendable, Equatable {
   case copyDocument(DocumentRecord, source: DocumentID, at: Int64?)
   case changeDocument(DocumentID, DocumentContent)
   case retireDocument(DocumentID)
+  /// Takes a record away for good, a document with all its revisions.
+  ///
+  /// What refers to it is the caller's business. Its id is never minted again, and the caller never
+  /// writes it again.
+  case remove(RecordReference)
 }
 
 /// A fact that Perdure keeps beside the records, written atomically with a batch.
@@ -240,12 +245,20 @@ public struct DocumentQuery: Sendable {
   public var scope: DocumentScope
   public var at: Int64?
   public var kind: JSONString?
+  /// Whether the documents of all times are visited; then `at` does not count.
+  public var includesRetired: Bool
 
   /// Makes a query.
-  public init(scope: DocumentScope, at: Int64? = nil, kind: JSONString? = nil) {
+  public init(
+    scope: DocumentScope,
+    at: Int64? = nil,
+    kind: JSONString? = nil,
+    includesRetired: Bool = false
+  ) {
     self.scope = scope
     self.at = at
     self.kind = kind
+    self.includesRetired = includesRetired
   }
 }
 
@@ -335,4 +348,14 @@ public protocol Storage: StorageReads {
 
   /// Releases the store after calls under way; later calls throw `closed`.
   func close() async
+}
+
+/// A storage that can give back the space of what was removed.
+public protocol CompactingStorage: Storage {
+  /// Rewrites what the store occupies to what it holds; no record, sequence number or id changes.
+  ///
+  /// May be called while groups are applied, and then comes before or after each of them. A crash
+  /// leaves a whole store. Throws `storeBusy`, with nothing done, if somebody reads the store in a
+  /// way that forbids it now.
+  func compact() async throws
 }

@@ -1,7 +1,8 @@
 import PerdureModel
 import PerdureValue
 
-/// One line of `perdure.jsonl`: what a commit does beside the records.
+/// One line of `perdure.jsonl`: what a commit does beside the records, and which of them it takes
+/// away.
 ///
 /// The line is written before the marker of its commit and counts only with it. Another program
 /// that knows nothing of this file may use the sequence number of a commit that was cut off, so the
@@ -12,11 +13,19 @@ struct ExtrasRecord {
   /// The next id, where the records do not tell it.
   var nextId: Int64?
   var writes: [ExtraWrite]
+  /// The ids of records that are gone; other programs still see them until the store is compacted.
+  var removed: [Int64]
 
-  init(commit: (sequence: Int64, digest: String)?, nextId: Int64?, writes: [ExtraWrite]) {
+  init(
+    commit: (sequence: Int64, digest: String)? = nil,
+    nextId: Int64? = nil,
+    writes: [ExtraWrite] = [],
+    removed: [Int64] = []
+  ) {
     self.commit = commit
     self.nextId = nextId
     self.writes = writes
+    self.removed = removed
   }
 
   init(json: JSON) throws {
@@ -37,6 +46,12 @@ struct ExtrasRecord {
         value: reader.optional("value")
       )
     }
+    removed = []
+    guard reader.optional("removed") != nil else { return }
+    removed = try reader.array("removed").map { json in
+      guard let id = json.int, id > 0 else { throw reader.fail("removed", "a list of ids") }
+      return id
+    }
   }
 
   var json: JSON {
@@ -53,6 +68,7 @@ struct ExtrasRecord {
         return .object(object)
       }
     )
+    if !removed.isEmpty { object["removed"] = .array(removed.map { .int($0) }) }
     return .object(object)
   }
 

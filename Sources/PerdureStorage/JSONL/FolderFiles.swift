@@ -36,6 +36,19 @@ package final class FolderFiles: StoreFiles {
     }
   }
 
+  package func read(
+    _ name: String,
+    from offset: Int,
+    count: Int
+  ) throws(FileFailure) -> [UInt8]? {
+    try existing(name) { (file) throws(FileFailure) -> [UInt8] in
+      let part = perdure_file_read_part(file, Int64(offset), Int64(count))
+      let found = try Self.check(part)
+      defer { perdure_text_forget() }
+      return Self.take(found)
+    }
+  }
+
   package func mark(_ name: String) throws(FileFailure) -> FileMark? {
     try existing(name) { (file) throws(FileFailure) -> FileMark in
       let size = try Self.check(perdure_file_size(file))

@@ -29,12 +29,22 @@ struct GroupEncoder {
     writes += effects.submissions.map { .submission($0) }
     writes += effects.tasks.map { write(of: $0) }
     for effect in effects.documents { writes += self.writes(of: effect) }
+    writes += effects.removals.compactMap { retirement(by: $0) }
     let marker = Marker(sequence: batch.sequence, writes: writes).json.encoded
     markers += marker
     markers.append(UInt8(ascii: "\n"))
-    guard !batch.extras.isEmpty || nextId != nil else { return }
+    let removed = effects.removals.map { $0.reference.id }
+    guard !batch.extras.isEmpty || !removed.isEmpty || nextId != nil else { return }
     let commit = (batch.sequence, ExtrasRecord.digest(marker))
-    add(ExtrasRecord(commit: commit, nextId: nextId, writes: batch.extras))
+    add(ExtrasRecord(commit: commit, nextId: nextId, writes: batch.extras, removed: removed))
+  }
+
+  /// For those who know no removal, a living document at least retires: its address is free.
+  private mutating func retirement(by removal: Removal) -> Marker.Write? {
+    guard let record = removal.document else { return nil }
+    // History stays beside the markers that name it, until those are rewritten.
+    if record.isCurrentOnly { finished.insert(.document(record.id)) }
+    return record.retiredAt == nil ? .retireDocument(record.id) : nil
   }
 
   /// Adds a line of `perdure.jsonl`.

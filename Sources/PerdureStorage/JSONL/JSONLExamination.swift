@@ -192,6 +192,7 @@ private struct JSONLExamination {
         throw PerdureError(.storeCorrupt, "the line follows one that no commit confirms")
       }
       for write in record.writes { state.set(write) }
+      for id in record.removed { state.remove(id) }
       state.counters.nextId = max(state.counters.nextId, record.nextId ?? 0)
     } reporting: {
       broken.append(($0, $1))

@@ -21,8 +21,8 @@ final class JSONLState: Sendable {
 /// The files of an open store, for the one thread that writes them.
 final class JSONLJournal: BlockingStore {
   let state: JSONLState
-  private let files: any StoreFiles
-  private let errors: JSONLErrors
+  let files: any StoreFiles
+  let errors: JSONLErrors
   private let flushes: Bool
   // Held as long as the store is open.
   private var lock: StoreLock?
@@ -96,7 +96,7 @@ final class JSONLJournal: BlockingStore {
   }
 
   /// Throws if another program wrote to the store or moved it.
-  private func checkInPlace() throws {
+  func checkInPlace() throws {
     let found: FileMark?
     do {
       found = try files.mark(JSONLNames.main)
@@ -164,6 +164,15 @@ final class JSONLJournal: BlockingStore {
     }
     guard !finished.isEmpty || !rewritten.isEmpty, files.exclude() else { return }
     defer { files.release() }
+    removeFinished(rewriting: rewritten)
+  }
+
+  /// Leaves nothing unnecessary in sidecars, while readers are kept waiting.
+  func reclaimAll() {
+    removeFinished(rewriting: sidecars.filter { $0.value.neededFrom > 0 }.map { $0.key })
+  }
+
+  private func removeFinished(rewriting rewritten: [Sidecar]) {
     for sidecar in finished { try? files.remove(sidecar.name) }
     finished = []
     for sidecar in rewritten { rewrite(sidecar) }
@@ -182,6 +191,29 @@ final class JSONLJournal: BlockingStore {
     } catch { return }
     hasNewNames = true
     sidecars[sidecar] = SidecarSpan(size: span.size - span.neededFrom)
+  }
+
+  /// How many bytes the main file has.
+  var mainSize: Int { main.size }
+
+  /// The sidecars that are needed.
+  var openSidecars: [Sidecar] { Array(sidecars.keys) }
+
+  /// Removes the sidecars that the main file names no more.
+  func dropSidecars(unless isKept: (Sidecar) -> Bool) {
+    for sidecar in sidecars.keys.filter({ !isKept($0) }) {
+      sidecars[sidecar] = nil
+      try? files.remove(sidecar.name)
+    }
+  }
+
+  /// Goes on with the main file that has taken the place of the old one.
+  func adoptMain() throws(FileFailure) {
+    guard let mark = try files.mark(JSONLNames.main) else {
+      throw FileFailure(code: 2, "No such file or directory")
+    }
+    main = mark
+    hasExtras = true
   }
 
   func afterCall() {}

@@ -20,9 +20,11 @@ enum JSONLNames {
     [main, extras, lock].contains(name) || Sidecar(name: name) != nil || isReplacement(name)
   }
 
-  /// Whether a file was to take the place of a sidecar.
+  /// Whether a file was to take the place of another one of a store.
   static func isReplacement(_ name: String) -> Bool {
-    name.hasSuffix(replacement) && Sidecar(name: String(name.dropLast(replacement.count))) != nil
+    guard name.hasSuffix(replacement) else { return false }
+    let original = String(name.dropLast(replacement.count))
+    return original == main || original == extras || Sidecar(name: original) != nil
   }
 }
 

@@ -181,6 +181,7 @@ struct JSONLRecovery {
         try passedOver.add(error)
       }
       for write in record.writes { recovered.state.set(write) }
+      for id in record.removed { recovered.state.remove(id) }
       if let nextId = record.nextId {
         recovered.state.counters.nextId = max(recovered.state.counters.nextId, nextId)
       }

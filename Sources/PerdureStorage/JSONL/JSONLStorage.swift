@@ -7,7 +7,7 @@ import Synchronization
 /// A commit is made by one line of `main.jsonl`. A group is written with all that its commits add
 /// to other files first; a crash may keep the first commits of it and lose the rest. Everything is
 /// held in memory while the store is open.
-package final class JSONLStorage: InMemoryReads {
+package final class JSONLStorage: InMemoryReads, CompactingStorage {
   private let state: JSONLState
   /// Absent if the store was opened for reading.
   private let thread: StoreThread<JSONLJournal>?
@@ -161,6 +161,13 @@ package final class JSONLStorage: InMemoryReads {
       throw PerdureError(.storeUnwritable, "the store \(path) was opened for reading only")
     }
     try await thread.call { try $0.apply(group, expecting: expected, nextId: nextId) }
+  }
+
+  package func compact() async throws {
+    guard let thread else {
+      throw PerdureError(.storeUnwritable, "the store \(path) was opened for reading only")
+    }
+    try await thread.call { try $0.compact() }
   }
 
   package func close() async {

@@ -26,6 +26,8 @@ struct MarkerReplay {
   private var endings: [Sidecar: Int64] = [:]
   private var living: Set<TaskID> = []
   private var newestBases: [DocumentID: SidecarFile.Position] = [:]
+  /// What keeps other programs from using the ids of removed records again.
+  private var placeholders: [Int64] = []
 
   init(
     markers: [Marker],
@@ -50,6 +52,7 @@ struct MarkerReplay {
         try passedOver.add(error)
       }
     }
+    for id in placeholders { state.remove(id) }
     return state
   }
 
@@ -94,6 +97,7 @@ struct MarkerReplay {
       case .createDocument(let record, let ordinal):
         known.insert(.document(record.id))
         if record.isCurrentOnly { currentOnly.insert(record.id) }
+        if Placeholder.matches(record) { placeholders.append(record.id.value) }
         noteBase(of: record.id, marker.sequence, ordinal)
       case .changeDocument(let id, let ordinal): noteBase(of: id, marker.sequence, ordinal)
       case .retireDocument(let id):
@@ -223,7 +227,7 @@ extension StorageWrite {
   /// The document that it is about.
   fileprivate var document: DocumentID? {
     switch self {
-    case .conversation, .entry, .task, .submission: nil
+    case .conversation, .entry, .task, .submission, .remove: nil
     case .createDocument(let record, _, _), .copyDocument(let record, _, _): record.id
     case .changeDocument(let id, _), .retireDocument(let id): id
     }

@@ -6,6 +6,9 @@ package protocol StoreFiles: Sendable {
   func names() throws(FileFailure) -> [String]
   /// Returns the bytes of a file from `offset` on, or `nil` if there is no such file.
   func read(_ name: String, from offset: Int) throws(FileFailure) -> [UInt8]?
+  /// Returns at most `count` bytes of a file from `offset` on, fewer only at its end, or `nil` if
+  /// there is no such file.
+  func read(_ name: String, from offset: Int, count: Int) throws(FileFailure) -> [UInt8]?
   /// Returns what tells a file apart from another of its name, or `nil` if there is none.
   func mark(_ name: String) throws(FileFailure) -> FileMark?
   /// Adds bytes to the end of a file, which is created if it is missing.

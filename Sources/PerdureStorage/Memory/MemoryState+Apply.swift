@@ -7,6 +7,7 @@ private struct Undo {
   var tasks: [TaskRecord?] = []
   var submissions: [SubmissionRecord?] = []
   var documents: [MemoryState.Document?] = []
+  var removed: [MemoryState.Record] = []
   var extras: [(MemoryState.ExtraKey, JSON?)] = []
 }
 
@@ -73,6 +74,9 @@ extension MemoryState {
 
   private mutating func apply(_ effects: BatchEffects, _ batch: Batch) -> Undo {
     var undo = Undo(effects: effects)
+    for removal in effects.removals {
+      if let record = remove(removal.reference) { undo.removed.append(record) }
+    }
     for record in effects.conversations { add(record) }
     for record in effects.entries { add(record, at: batch.sequence) }
     for record in effects.tasks {
@@ -122,6 +126,7 @@ extension MemoryState {
     for (record, old) in zip(undo.effects.tasks, undo.tasks) { set(record.id, old) }
     for record in undo.effects.entries { remove(record) }
     for record in undo.effects.conversations { remove(record) }
+    for record in undo.removed.reversed() { restore(record) }
   }
 
   func facts(_ needs: BatchNeeds) -> BatchFacts {

@@ -8,6 +8,15 @@ package struct MemoryState {
     var revisions: [Revision]
   }
 
+  /// A record as it is kept.
+  enum Record {
+    case conversation(ConversationRecord)
+    case entry(EntryLookup)
+    case task(TaskRecord)
+    case submission(SubmissionRecord)
+    case document(Document)
+  }
+
   struct RequestKey: Hashable {
     let conversationId: ConversationID
     let requestId: JSONString
@@ -73,6 +82,8 @@ extension MemoryState {
     types[id] = nil
     conversations[record.id] = nil
     conversationIds.remove(id)
+    if entryIds[record.id]?.values.isEmpty == true { entryIds[record.id] = nil }
+    if headIds[record.id]?.values.isEmpty == true { headIds[record.id] = nil }
     guard let owner = record.owner else { return }
     conversationsByOwner[owner.conversationId]?.remove(id)
     conversationsByTask[owner.taskId]?.remove(id)
@@ -134,8 +145,11 @@ extension MemoryState {
   mutating func set(_ id: DocumentID, _ document: Document?) {
     if let old = documents[id], document == nil {
       types[id.value] = nil
-      incarnations[old.record.address]?.remove(id.value)
-      documentIds[old.record.address.scope]?.remove(id.value)
+      let (address, scope) = (old.record.address, old.record.address.scope)
+      incarnations[address]?.remove(id.value)
+      if incarnations[address]?.values.isEmpty == true { incarnations[address] = nil }
+      documentIds[scope]?.remove(id.value)
+      if documentIds[scope]?.values.isEmpty == true { documentIds[scope] = nil }
     }
     if let old = documents[id], current[old.record.address] == id {
       current[old.record.address] = nil
@@ -147,5 +161,52 @@ extension MemoryState {
     incarnations[address, default: SortedIds()].insert(id.value)
     documentIds[address.scope, default: SortedIds()].insert(id.value)
     if document.record.retiredAt == nil { current[address] = id }
+  }
+}
+
+// MARK: - Removal
+
+extension MemoryState {
+  /// Takes a record away and returns it; `nil` if there is none.
+  mutating func remove(_ reference: RecordReference) -> Record? {
+    let id = reference.id
+    switch reference.type {
+    case .conversation:
+      guard let record = ConversationID(id).flatMap({ conversations[$0] }) else { return nil }
+      remove(record)
+      return .conversation(record)
+    case .entry:
+      guard let found = EntryID(id).flatMap({ entries[$0] }) else { return nil }
+      remove(found.entry)
+      return .entry(found)
+    case .task:
+      guard let record = TaskID(id).flatMap({ tasks[$0] }) else { return nil }
+      set(record.id, nil as TaskRecord?)
+      return .task(record)
+    case .submission:
+      guard let record = SubmissionID(id).flatMap({ submissions[$0] }) else { return nil }
+      set(record.id, nil as SubmissionRecord?)
+      return .submission(record)
+    case .document:
+      guard let document = DocumentID(id).flatMap({ documents[$0] }) else { return nil }
+      set(document.record.id, nil as Document?)
+      return .document(document)
+    }
+  }
+
+  /// Takes a record away, whatever it is; nothing happens if there is none.
+  mutating func remove(_ id: Int64) {
+    if let type = types[id] { _ = remove(RecordReference(type, id)) }
+  }
+
+  /// Puts back what was taken away.
+  mutating func restore(_ record: Record) {
+    switch record {
+    case .conversation(let record): add(record)
+    case .entry(let found): add(found.entry, at: found.commitSequence)
+    case .task(let record): set(record.id, record)
+    case .submission(let record): set(record.id, record)
+    case .document(let document): set(document.record.id, document)
+    }
   }
 }

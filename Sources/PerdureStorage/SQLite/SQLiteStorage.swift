@@ -2,7 +2,7 @@ package import PerdureModel
 package import PerdureValue
 
 /// A store in one SQLite file, in the shape of pi-durable's.
-package final class SQLiteStorage: Storage {
+package final class SQLiteStorage: CompactingStorage {
   private let thread: StoreThread<SQLiteStore>
   private let isReadOnly: Bool
   private let path: String
@@ -90,6 +90,13 @@ package final class SQLiteStorage: Storage {
       throw PerdureError(.storeUnwritable, "the store \(path) was opened for reading only")
     }
     try await thread.call { try $0.apply(group, expecting: expected, nextId: nextId) }
+  }
+
+  package func compact() async throws {
+    guard !isReadOnly else {
+      throw PerdureError(.storeUnwritable, "the store \(path) was opened for reading only")
+    }
+    try await thread.call { try $0.compact() }
   }
 
   package func close() async { await thread.stop() }

@@ -78,6 +78,7 @@ private struct GroupWriter {
   mutating func add(_ batch: Batch, below nextId: Int64) throws {
     let effects = try BatchEffects(batch, try facts(BatchNeeds(batch)))
     try effects.requireIds(below: nextId)
+    if !effects.removals.isEmpty { try remove(effects.removals) }
     for record in effects.conversations {
       try claim(record.id.value, .conversation)
       try insert(record)
@@ -171,6 +172,20 @@ private struct GroupWriter {
     }
     revisions[id] = pending
     known.heads[id] = DocumentHead(record: effect.record, version: version)
+  }
+
+  private mutating func remove(_ removals: [Removal]) throws {
+    // An earlier batch of the group may have written what goes now.
+    try flush()
+    for removal in removals {
+      let id = removal.reference.id
+      try store.delete(removal.reference)
+      known.types[id] = nil
+      if let record = removal.document {
+        known.heads[record.id] = nil
+        if record.retiredAt == nil { current[record.address] = .some(nil) }
+      }
+    }
   }
 
   // MARK: Writing

@@ -98,7 +98,7 @@ extension SQLiteStore {
     filter.add("owner_id", query.scope.ownerId)
     filter.add("scope_kind", query.scope.kind)
     filter.add("kind", query.kind)
-    filter.add(aliveAt: query.at)
+    if !query.includesRetired { filter.add(aliveAt: query.at) }
     return try scan("documents", filter, page)
   }
 

@@ -15,11 +15,15 @@ package final class FaultyFiles: StoreFiles {
     case fills
     /// It does its work and reports an error.
     case misreports
+    /// It does nothing, and neither does any later call: what is there is what a killed process
+    /// leaves.
+    case dies
   }
 
   private struct State {
     var calls: [String] = []
     var isFull = false
+    var isDead = false
   }
 
   private let base: any StoreFiles
@@ -59,17 +63,19 @@ package final class FaultyFiles: StoreFiles {
     whole: () throws(FileFailure) -> Void
   ) throws(FileFailure) {
     before(name)
-    let (isFailing, isFull) = state.withLock { state in
+    let (isFailing, isFull, isDead) = state.withLock { state in
       state.calls.append(name)
       let isFailing = state.calls.count == failing
+      if isFailing, fault == .dies { state.isDead = true }
       let wasFull = state.isFull
       if isFailing, fault == .fills { state.isFull = true }
-      return (isFailing, wasFull)
+      return (isFailing, wasFull, state.isDead)
     }
+    if isDead { throw Self.broken }
     if isFull, grows { throw Self.full }
     guard isFailing else { return try whole() }
     switch fault {
-    case .fails: throw Self.broken
+    case .fails, .dies: throw Self.broken
     case .tears:
       try half()
       throw Self.broken
@@ -87,6 +93,14 @@ package final class FaultyFiles: StoreFiles {
 
   package func read(_ name: String, from offset: Int) throws(FileFailure) -> [UInt8]? {
     try base.read(name, from: offset)
+  }
+
+  package func read(
+    _ name: String,
+    from offset: Int,
+    count: Int
+  ) throws(FileFailure) -> [UInt8]? {
+    try base.read(name, from: offset, count: count)
   }
 
   package func mark(_ name: String) throws(FileFailure) -> FileMark? { try base.mark(name) }

@@ -25,10 +25,10 @@ public enum StorageConformance {
   /// What a backend must do, and a layer in front of one as well.
   public static let cases: [Case] =
     tableCases + scanCases + forkCases + taskCases + submissionCases + documentCases
-    + documentRuleCases + copyCases + identityCases + extraCases
+    + documentRuleCases + copyCases + identityCases + extraCases + removalCases
 
   /// What only a bare backend can be asked to do.
-  public static let backendCases: [Case] = groupCases
+  public static let backendCases: [Case] = groupCases + removalBackendCases
 }
 
 /// How a store differed from what is claimed.

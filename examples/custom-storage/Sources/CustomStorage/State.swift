@@ -30,6 +30,9 @@ struct State: Sendable {
 
   mutating func apply(_ effects: BatchEffects, _ batch: Batch) {
     let stamp = JSON.int(batch.sequence)
+    for gone in effects.removals.map({ $0.reference }) {
+      self[JSONString(gone.type.rawValue), gone.id] = nil
+    }
     for record in effects.conversations { self["conversation", record.id] = record.json }
     for record in effects.entries { self["entry", record.id] = [stamp, record.json] }
     for record in effects.tasks { self["task", record.id] = record.json }
