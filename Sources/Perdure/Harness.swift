@@ -184,7 +184,10 @@ public final class Harness: Sendable {
     agent: Conversation.AgentChange = .init(),
     _ body: Beginning? = nil
   ) async throws -> Conversation {
-    let id = try await engine.createConversation(configure: agent.object(), body.map(Self.beginning))
+    let id = try await engine.createConversation(
+      configure: agent.object(),
+      body.map(Self.beginning)
+    )
     return Conversation(id: id, engine: engine)
   }
 

@@ -11,7 +11,11 @@ struct StillConversation {
   let session: Session
 
   init() async throws {
-    session = try await Session.open(bench.memory, clock: bench.clock)
+    session = try await Session.open(
+      bench.memory,
+      clock: bench.clock,
+      onCreation: Engine.builtInDocuments
+    )
     try await session.commit { _ = try await $0.createConversation(root: true) }
   }
 

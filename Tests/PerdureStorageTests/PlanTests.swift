@@ -65,14 +65,21 @@ struct PlanTests {
     sql.split(whereSeparator: \.isWhitespace).joined(separator: " ")
   }
 
+  /// What makes the tables, before there is anything to find, and what walks all of them once, for
+  /// a check or a copy.
+  private static let wholeTables: Set<String> = [
+    "Schema.swift", "SQLiteBuilder.swift", "SQLiteExamination.swift", "SQLiteStorage+Backup.swift",
+    "SQLiteStorage+Snapshot.swift", "RecordRow.swift",
+  ]
+
   /// The statements of the sources, each up to what is put in when it runs.
   private static func written() throws -> [String] {
     let folder = URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "../../Sources/PerdureStorage/SQLite").standardized
     let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
     let literal = /"(?:"")?\s*((?:SELECT|INSERT|UPDATE|DELETE) [^"\\]*)/
-    // What makes the tables runs before there is anything to find.
-    return try names.filter { $0.hasSuffix(".swift") && $0 != "Schema.swift" }.flatMap { name in
+    return try names.filter { $0.hasSuffix(".swift") && !wholeTables.contains($0) }.flatMap {
+      name in
       let text = try String(contentsOf: folder.appending(path: name), encoding: .utf8)
       return text.matches(of: literal).map { flat($0.1) }
     }
@@ -83,7 +90,7 @@ struct PlanTests {
     ("INSERT INTO", ""),
     ("SELECT name FROM sqlite_master$", "SCAN sqlite_master"),
     (".* (durable_metadata|durable_schema) .*WHERE singleton = 1$", byId),
-    ("(SELECT|UPDATE) .*WHERE id = \\?$", byId),
+    ("(SELECT|UPDATE|DELETE) .*WHERE id = \\?$", byId),
     (
       ".* perdure_extras WHERE scope = \\? AND id = \\?$", "SEARCH perdure_extras USING PRIMARY KEY"
     ),

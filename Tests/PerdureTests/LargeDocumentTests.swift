@@ -109,27 +109,4 @@ import Testing
     )
     try await harness.close()
   }
-
-  @Test func `an editor does not work through the document`() async throws {
-    let (harness, _) = try await open()
-    func time(_ body: (Transaction) async throws -> Void) async throws -> Duration {
-      let start = ContinuousClock().now
-      try await harness.commit { try await body($0) }
-      return ContinuousClock().now - start
-    }
-    var (edits, updates) = ([Duration](), [Duration]())
-    for _ in 0..<15 {
-      edits.append(
-        try await time { tx in try await tx.edit(Self.book) { try $0.append("x", to: ["text"]) } }
-      )
-      updates.append(
-        try await time { tx in try await tx.update(Self.book) { $0.text += "x" } }
-      )
-    }
-    // An update decodes, encodes and compares everything; an edit copies the text at most. The
-    // shortest of each is the one that nothing else on the machine disturbed.
-    let (edit, update) = (try #require(edits.min()), try #require(updates.min()))
-    #expect(edit * 2 < update, "\(edit) against \(update)")
-    try await harness.close()
-  }
 }

@@ -139,6 +139,7 @@ package final class StagedStore: Sendable {
         state.removals += 1
         for removal in effects.removals {
           if let id = ConversationID(removal.reference.id) { state.conversations[id] = nil }
+          if let id = SubmissionID(removal.reference.id) { state.unsettled[id] = nil }
         }
       }
     }

@@ -37,7 +37,9 @@ package struct Boundary {
     guard !selected.isEmpty else { return Placed() }
     var placed = Placed(hasReset: items.contains { $0.isReset })
     for index in selected {
-      if let draft = items[index].write { try await tx.placeWrite(items[index].id, draft, after: &start) }
+      if let draft = items[index].write {
+        try await tx.placeWrite(items[index].id, draft, after: &start)
+      }
     }
     for index in selected {
       guard let entry = try await append(items[index], tx) else { continue }

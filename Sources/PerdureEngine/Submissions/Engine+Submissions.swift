@@ -71,12 +71,16 @@ extension Engine {
   /// the wait and nothing else.
   package func wait(for id: SubmissionID) async throws -> SubmissionRecord {
     let store = session.store
-    if scheduler.refusal == nil, let record = try await store.flushedSubmission(id),
-      record.isSettled
-    {
-      return record
+    do {
+      try scheduler.enable()
+    } catch {
+      if scheduler.refusal == nil, let record = try await store.flushedSubmission(id),
+        record.isSettled
+      {
+        return record
+      }
+      throw error
     }
-    try scheduler.enable()
     try await session.waits.wait(for: id) {
       guard let record = try await store.submission(id) else {
         throw PerdureError(.notFound, "submission \(id) does not exist")

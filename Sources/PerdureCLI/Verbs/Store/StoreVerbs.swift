@@ -6,6 +6,7 @@ import PerdureValue
 enum StoreVerbs {
   static let all = [
     StoreCheckVerb.verb, StoreBackupVerb.verb, StoreExportVerb.verb, StoreImportVerb.verb,
+    StoreCompactVerb.verb,
   ]
 
   /// The option that names the store.
