@@ -88,24 +88,30 @@ public final class Harness: Sendable {
   ///
   /// Throws `storeInUse` if another process owns the store, `storeUnreadable` if the file is no
   /// store of a known version, `storeUnwritable` if it cannot be written, and
-  /// `invalidConfiguration` if an extension breaks a rule.
+  /// `invalidConfiguration` if an extension breaks a rule. With `onWake` no timer wakes sleeping
+  /// tasks: it is told whenever it changes when the store needs a process, and the host calls
+  /// `resume` then.
   public static func open(
     _ location: StoreLocation,
     models: any ModelProvider,
     extensions: [Extension] = [],
     settings: @escaping @Sendable () -> HarnessSettings = { HarnessSettings() },
     clock: any HostClock = SystemClock(),
-    onReport: @escaping @Sendable (Report) -> Void = { _ in }
+    onReport: @escaping @Sendable (Report) -> Void = { _ in },
+    onWake: (@Sendable (HarnessWake) -> Void)? = nil
   ) async throws -> Harness {
     let registry = Registry()
     for value in extensions { try registry.install(value) }
     let storage = try await location.open()
+    var tellWake: (@Sendable (Wake) -> Void)?
+    if let onWake { tellWake = { onWake(HarnessWake($0)) } }
     let options = Engine.Options(
       models: models,
       registry: registry,
       settings: { settings().engine },
       clock: clock,
-      report: onReport
+      report: onReport,
+      onWake: tellWake
     )
     return Harness(engine: try await Engine.open(storage, options))
   }
@@ -147,7 +153,8 @@ public final class Harness: Sendable {
     engine.scheduler.obstacles.map { ($0.task, $0.reason) }
   }
 
-  /// All tasks that have not ended.
+  /// The tasks that have not ended, as far as they are in memory: all but those that have been
+  /// waiting or sleeping for long beside a thousand others, which `inspect` lists too.
   public var liveTasks: [TaskRecord] {
     engine.session.liveTasks.values.sorted { $0.id < $1.id }
   }

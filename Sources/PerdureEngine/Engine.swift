@@ -10,14 +10,18 @@ package final class Engine: Sendable {
     package var settings: @Sendable () -> Settings
     package var clock: any HostClock
     package var report: @Sendable (Report) -> Void
+    /// Takes the place of the timer for tasks that sleep.
+    package var onWake: (@Sendable (Wake) -> Void)?
 
     package init(
       models: any ModelProvider,
       registry: Registry,
       settings: @escaping @Sendable () -> Settings,
       clock: any HostClock,
-      report: @escaping @Sendable (Report) -> Void
+      report: @escaping @Sendable (Report) -> Void,
+      onWake: (@Sendable (Wake) -> Void)? = nil
     ) {
+      self.onWake = onWake
       self.models = models
       self.registry = registry
       self.settings = settings
@@ -31,7 +35,7 @@ package final class Engine: Sendable {
   /// What those outside may look at.
   package let views: Views
   let contexts: ContextStore
-  private let options: Options
+  let options: Options
 
   private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
     self.session = session
@@ -66,7 +70,8 @@ package final class Engine: Sendable {
       let scheduler = Scheduler(
         session: session,
         definitions: [GenerationTask.definition, ToolTask.definition],
-        surroundings: surroundings
+        surroundings: surroundings,
+        onWake: options.onWake
       )
       session.observe { contexts.observe($0) }
       let engine = Engine(
@@ -75,6 +80,7 @@ package final class Engine: Sendable {
         contexts: contexts,
         options: options
       )
+      surroundings.engine.engine = engine
       try await engine.takeOver()
       return engine
     } catch {
@@ -93,9 +99,7 @@ package final class Engine: Sendable {
     try await scheduler.recover()
   }
 
-  private var features: FeatureCheck {
-    FeatureCheck(session: session, kinds: Set(scheduler.definitions.keys))
-  }
+  private var features: FeatureCheck { FeatureCheck(session: session) }
 
   // MARK: Conversations
 
@@ -229,25 +233,6 @@ package final class Engine: Sendable {
   /// Why an unanswered submission got no answer, with the kind of failure, if that is known.
   package func failure(of id: SubmissionID) async throws -> JSON? {
     try await session.store.extra(scope: "failure", id: id.value)
-  }
-
-  /// Marks all work of a conversation for abort, in one commit; returns when that is on disk.
-  package func abort(_ id: ConversationID) async throws {
-    try scheduler.enable()
-    try await session.commit(conversation: id) { tx in
-      guard try await tx.conversation(id) != nil else {
-        throw PerdureError(.notFound, "conversation \(id) does not exist")
-      }
-      let tasks = session.liveTasks.values.filter { $0.conversationId == id && !$0.background }
-      // A mark that a restart left gives way to a request.
-      for var record in tasks.sorted(by: { $0.id < $1.id })
-      where !record.abortRequested || record.abortReason != nil {
-        record.abortRequested = true
-        record.abortReason = nil
-        record.restarts = nil
-        try await tx.replace(record)
-      }
-    }
   }
 
   // MARK: Life

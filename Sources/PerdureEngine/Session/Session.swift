@@ -8,7 +8,7 @@ package final class Session: Sendable {
   package typealias InsideObserver = @Sendable (Publication) -> Void
 
   private struct State {
-    var liveTasks: [TaskID: TaskRecord] = [:]
+    var tasks = HeldTasks()
     /// The documents that each unflushed commit changed.
     var changedDocuments: [(sequence: Int64, addresses: [DocumentAddress])] = []
     /// The living documents of tasks that this session created; older ones are looked up.
@@ -33,6 +33,8 @@ package final class Session: Sendable {
   package let publications: PublicationQueue
   let documents = DocumentCache()
   let waits = WaitList()
+  /// Those who wait for the end of a task.
+  let taskWaits = WaitRoom<TaskID>()
   /// Ids from here on were minted by this session.
   let firstOwnId: Int64
   private let state = Mutex(State())
@@ -52,7 +54,10 @@ package final class Session: Sendable {
     self.clock = clock
     self.report = report
     firstOwnId = store.state.withLock { $0.counters.nextId }
-    publications = PublicationQueue { [waits] in waits.release($0) }
+    publications = PublicationQueue { [waits, taskWaits] publication in
+      waits.release(publication)
+      for id in publication.endedTasks { taskWaits.release(id) }
+    }
   }
 
   /// Opens a session over an open storage, which it then owns.
@@ -77,15 +82,19 @@ package final class Session: Sendable {
   private func loadLiveTasks() async throws {
     for status in TaskState.Status.allCases where status != .terminal {
       var cursor: Cursor?
+      var loaded = 0
       repeat {
         let page = try await store.scanTasks(
           TaskQuery(status: status),
           PageRequest(limit: 256, cursor: cursor)
         )
         state.withLock { state in
-          for record in page.items { state.liveTasks[record.id] = record }
+          for record in page.items { state.tasks.adopt(record) }
         }
+        loaded += page.items.count
         cursor = page.next
+        let isDormant = status == .waiting || status == .sleeping
+        if isDormant, loaded >= HeldTasks.greatestDormantCount { break }
       } while cursor != nil
     }
   }
@@ -134,11 +143,12 @@ package final class Session: Sendable {
     state.withLock { $0.sealers.append(body) }
   }
 
-  /// All tasks that are not terminal, as staged.
-  package var liveTasks: [TaskID: TaskRecord] { state.withLock { $0.liveTasks } }
+  /// The tasks that are not terminal, as staged, as far as they are in memory: all but those that
+  /// have been waiting or sleeping for long beside many others.
+  package var liveTasks: [TaskID: TaskRecord] { state.withLock { $0.tasks.records } }
 
-  /// Returns a task that is not terminal, as staged.
-  package func liveTask(_ id: TaskID) -> TaskRecord? { state.withLock { $0.liveTasks[id] } }
+  /// Returns a task that is not terminal, as staged, if it is one of those in memory.
+  package func liveTask(_ id: TaskID) -> TaskRecord? { state.withLock { $0.tasks.records[id] } }
 
   /// Returns a task as staged, or `nil`.
   package func task(_ id: TaskID) async throws -> TaskRecord? {
@@ -223,7 +233,7 @@ package final class Session: Sendable {
 
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let documentChanges = try await transaction.seal()
-    let tables = try transaction.tableWrites()
+    let tables = try await transaction.tableWrites()
     let writes = tables + documentChanges.flatMap { $0.writes }
     guard !writes.isEmpty || !transaction.extras.isEmpty else { return nil }
     let (sequence, _) = try await store.stage(
@@ -232,6 +242,7 @@ package final class Session: Sendable {
       facts: transaction.facts
     )
     var publication = Publication(sequence: sequence, changes: [], at: transaction.now)
+    publication.replaced = transaction.replaced
     for write in tables {
       switch write {
       case .conversation(let record): publication.changes.append(.conversation(record))
@@ -287,14 +298,15 @@ package final class Session: Sendable {
   private func publish(_ publication: Publication, _ addresses: [DocumentAddress]) {
     let observers = state.withLock { state in
       for case .task(let record) in publication.changes {
-        state.liveTasks[record.id] = record.isLive ? record : nil
+        state.tasks.adopt(record)
       }
       if !addresses.isEmpty { state.changedDocuments.append((publication.sequence, addresses)) }
       return state.insideObservers
     }
     publications.stage(publication)
     for observer in observers { observer(publication) }
-    if waits.wants(publication) || store.stagedBytes > Self.backlogBytes {
+    if waits.wants(publication) || taskWaits.wants(publication.endedTasks)
+      || store.stagedBytes > Self.backlogBytes {
       Task.detached { [store] in try? await store.flush() }
     } else if publications.hasSubscribers {
       armFlush()
@@ -348,6 +360,7 @@ package final class Session: Sendable {
     }
     publications.close()
     waits.close(error)
+    taskWaits.close(error)
     for closer in closers { closer.call(error) }
   }
 
