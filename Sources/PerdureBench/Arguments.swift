@@ -27,6 +27,7 @@ struct Arguments: Sendable {
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE
       w7      ten calls, to be killed in the fifth; --mode safe|unsafe, then again with --resume
               --spawn: kills and resumes by itself
+      sleepers  N tasks (100,000) that sleep or wait, against 1,000: memory and wake-ups
       floor   what SQLite alone costs for N turns of two commits (200)
 
     Each prints JSON, one object on a line. DIR must be on a disk, not in memory.

@@ -3,12 +3,13 @@
 /// What is known of a task that sleeps or waits must cost a few dozen bytes, and a hash table that
 /// has just grown costs several times its contents. These pairs lie in blocks of a fixed size:
 /// a pair costs its 16 bytes and the part of a block that is free.
-struct OrderedPairs: Sendable {
-  struct Pair: Sendable, Equatable, Comparable {
-    var key: Int64
-    var value: Int64
+package struct OrderedPairs: Sendable {
+  /// One pair; pairs are ordered by key, then by value.
+  package struct Pair: Sendable, Equatable, Comparable {
+    package var key: Int64
+    package var value: Int64
 
-    static func < (left: Pair, right: Pair) -> Bool {
+    package static func < (left: Pair, right: Pair) -> Bool {
       left.key == right.key ? left.value < right.value : left.key < right.key
     }
   }
@@ -16,16 +17,22 @@ struct OrderedPairs: Sendable {
   private static let blockSize = 256
 
   private var blocks: [[Pair]] = []
-  private(set) var count = 0
+  /// How many pairs there are.
+  package private(set) var count = 0
 
-  var isEmpty: Bool { count == 0 }
+  /// Makes an empty one.
+  package init() {}
 
-  var first: Pair? { blocks.first?.first }
+  /// Whether there is no pair.
+  package var isEmpty: Bool { count == 0 }
+
+  /// The first pair.
+  package var first: Pair? { blocks.first?.first }
 
   // MARK: As an index
 
   /// Adds a pair, unless it is there.
-  mutating func insert(_ key: Int64, _ value: Int64) {
+  package mutating func insert(_ key: Int64, _ value: Int64) {
     let pair = Pair(key: key, value: value)
     guard !blocks.isEmpty else {
       blocks = [Self.block(with: [pair])]
@@ -54,7 +61,7 @@ struct OrderedPairs: Sendable {
   }
 
   /// Removes a pair, if it is there.
-  mutating func remove(_ key: Int64, _ value: Int64) {
+  package mutating func remove(_ key: Int64, _ value: Int64) {
     let pair = Pair(key: key, value: value)
     let block = self.block(for: pair)
     guard block < blocks.count else { return }
@@ -70,7 +77,7 @@ struct OrderedPairs: Sendable {
   }
 
   /// The values of a key, in order.
-  func values(of key: Int64) -> [Int64] {
+  package func values(of key: Int64) -> [Int64] {
     let start = Pair(key: key, value: .min)
     var values: [Int64] = []
     var block = self.block(for: start)
@@ -89,7 +96,7 @@ struct OrderedPairs: Sendable {
   }
 
   /// The values of all keys up to this one, in order.
-  func values(through key: Int64) -> [Int64] {
+  package func values(through key: Int64) -> [Int64] {
     var values: [Int64] = []
     for block in blocks {
       for pair in block {
@@ -101,7 +108,7 @@ struct OrderedPairs: Sendable {
   }
 
   /// The first key that is greater.
-  func firstKey(after key: Int64) -> Int64? {
+  package func firstKey(after key: Int64) -> Int64? {
     let pair = Pair(key: key, value: .max)
     let block = self.block(for: pair)
     guard block < blocks.count else { return nil }
@@ -113,7 +120,7 @@ struct OrderedPairs: Sendable {
   // MARK: As a map
 
   /// The value of a key that has at most one.
-  subscript(key: Int64) -> Int64? {
+  package subscript(key: Int64) -> Int64? {
     get {
       let start = Pair(key: key, value: .min)
       let block = self.block(for: start)
@@ -137,7 +144,7 @@ struct OrderedPairs: Sendable {
   }
 
   /// Visits all pairs in order.
-  func forEach(_ body: (Pair) throws -> Void) rethrows {
+  package func forEach(_ body: (Pair) throws -> Void) rethrows {
     for block in blocks { for pair in block { try body(pair) } }
   }
 

@@ -153,6 +153,8 @@ extension Scheduler {
   /// Forgets a task that has ended, and lets those go on who waited for it.
   private func end(_ record: TaskRecord, _ previous: TaskRecord?, _ state: inout State) {
     let id = record.id
+    // Asked before the forest forgets what led there.
+    let above = Self.liveTask(above: record, state)
     state.forest.end(id)
     state.candidates.remove(id)
     state.cancelling.remove(id)
@@ -164,20 +166,22 @@ extension Scheduler {
     for waiter in state.awaited.values(of: id.value).compactMap({ TaskID($0) }) {
       state.candidates.insert(waiter)
     }
-    // What is above may have waited for the last thing below it.
-    if record.background { return }
+    // One that neither ends nor is to end has not waited for it.
+    guard let above, let held = session.liveTask(above) else { return }
+    if held.state.status == .completing { state.work.finals.insert(above) }
+    if held.abortRequested { state.candidates.insert(above) }
+  }
+
+  /// The nearest live task above one, unless a boundary lies between.
+  private static func liveTask(above record: TaskRecord, _ state: borrowing State) -> TaskID? {
+    if record.background { return nil }
     var node: TaskForest.Node? = record.parentNode
     while let current = node {
-      if case .task(let above) = current, state.forest.isLive(above) {
-        // One that neither ends nor is to end has not waited for it.
-        guard let held = session.liveTask(above) else { return }
-        if held.state.status == .completing { state.work.finals.insert(above) }
-        if held.abortRequested { state.candidates.insert(above) }
-        return
-      }
-      guard let link = state.forest.link(of: current), !link.isBackground else { return }
+      if case .task(let above) = current, state.forest.isLive(above) { return above }
+      guard let link = state.forest.link(of: current), !link.isBackground else { return nil }
       node = link.parent
     }
+    return nil
   }
 
   // MARK: The forest

@@ -14,6 +14,11 @@ package struct Wake: Sendable, Equatable {
   package var isActive: Bool
   /// When the first sleeping task is due that is not due yet, in milliseconds since 1970.
   package var at: Int64?
+
+  package init(isActive: Bool, at: Int64?) {
+    self.isActive = isActive
+    self.at = at
+  }
 }
 
 extension Scheduler {
