@@ -20,7 +20,7 @@ import Testing
     }
     let sorted = model.sorted { $0.lexicographicallyPrecedes($1) }
     var found: [[Int64]] = []
-    pairs.forEach { found.append([$0.key, $0.value]) }
+    pairs.visit { found.append([$0.key, $0.value]) }
     #expect(found == sorted)
     #expect(pairs.count == sorted.count)
     for key in Int64(-1)...41 {

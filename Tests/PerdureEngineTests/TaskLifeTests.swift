@@ -290,7 +290,10 @@ import Testing
     let top = try await engine.create(Self.endless)
     await commits.status(top, .running)
     let home = try await engine.session.commit { try await $0.createConversation(owner: top).id }
-    func queue(_ conversation: ConversationID, _ kind: SubmissionRecord.Kind) async throws
+    func queue(
+      _ conversation: ConversationID,
+      _ kind: SubmissionRecord.Kind
+    ) async throws
       -> SubmissionID
     {
       try await engine.session.commit { tx in

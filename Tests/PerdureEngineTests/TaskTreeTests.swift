@@ -41,7 +41,7 @@ import Testing
 
   /// A tree as it was made.
   final class Planted {
-    /// Each task with those above it, the nearest first.
+    /// Each task with those to whose ordinary work it belongs, the nearest first.
     var above: [TaskID: [TaskID]] = [:]
     /// The tasks that belong to the ordinary work of the top.
     var ordinary: Set<TaskID> = []
@@ -94,7 +94,12 @@ import Testing
       )
     }
 
-    func plant(_ trees: [Node], below parent: TaskID, _ engine: Engine, _ planted: Planted)
+    func plant(
+      _ trees: [Node],
+      below parent: TaskID,
+      _ engine: Engine,
+      _ planted: Planted
+    )
       async throws
     {
       for tree in trees {
@@ -111,7 +116,8 @@ import Testing
         let isOrdinary =
           tree.link != .inBackground
           && (planted.above[parent] == nil || planted.ordinary.contains(parent))
-        planted.above[id] = [parent] + (planted.above[parent] ?? [])
+        let isBoundary = tree.link == .inBackground
+        planted.above[id] = isBoundary ? [] : [parent] + (planted.above[parent] ?? [])
         if isOrdinary { planted.ordinary.insert(id) }
         planted.all.append(id)
         try await plant(tree.children, below: id, engine, planted)

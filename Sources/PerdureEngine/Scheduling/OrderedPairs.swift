@@ -144,7 +144,7 @@ package struct OrderedPairs: Sendable {
   }
 
   /// Visits all pairs in order.
-  package func forEach(_ body: (Pair) throws -> Void) rethrows {
+  package func visit(_ body: (Pair) throws -> Void) rethrows {
     for block in blocks { for pair in block { try body(pair) } }
   }
 

@@ -116,7 +116,9 @@ extension Scheduler {
 
   /// Lets those go on who waited for an idleness that is there now.
   func resolveIdle() {
-    for conversation in idleWaits.keys where isIdle(conversation) { idleWaits.release(conversation) }
+    for conversation in idleWaits.keys where isIdle(conversation) {
+      idleWaits.release(conversation)
+    }
   }
 
   /// Withdraws the queued inputs of a conversation and of those below it, and marks the work there,

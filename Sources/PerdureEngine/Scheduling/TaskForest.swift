@@ -84,7 +84,7 @@ struct TaskForest: Sendable {
   /// The live tasks, by id.
   var liveTasks: [(id: TaskID, link: Link)] {
     var tasks: [(TaskID, Link)] = []
-    links.forEach { pair in
+    links.visit { pair in
       if pair.value & 1 != 0, let id = TaskID(pair.key) {
         tasks.append((id, Link(packed: pair.value)))
       }

@@ -306,7 +306,8 @@ package final class Session: Sendable {
     publications.stage(publication)
     for observer in observers { observer(publication) }
     if waits.wants(publication) || taskWaits.wants(publication.endedTasks)
-      || store.stagedBytes > Self.backlogBytes {
+      || store.stagedBytes > Self.backlogBytes
+    {
       Task.detached { [store] in try? await store.flush() }
     } else if publications.hasSubscribers {
       armFlush()
