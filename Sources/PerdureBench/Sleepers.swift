@@ -109,14 +109,14 @@ enum Sleepers {
     for count in counts {
       let folder = arguments.folder + "/sleepers-\(Machine.now)-\(count)"
       for mode in ["fill", "hold"] {
-        let (resident, switches) = try sample(mode, count, folder)
+        let (resident, wakeups) = try sample(mode, count, folder)
         var line = ResultLine("sleepers")
         line["n"] = .int(Int64(count))
         line["mode"] = .string(JSONString(mode))
         line.set("rss_mb", resident)
         if let first = base[mode] { line.set("rss_growth_mb", resident - first) }
         base[mode] = base[mode] ?? resident
-        line["switches_in_10_s"] = .int(switches)
+        line["wakeups_in_10_s"] = .int(wakeups)
         line.print(calibration)
       }
     }
@@ -127,7 +127,7 @@ enum Sleepers {
     _ mode: String,
     _ count: Int,
     _ folder: String
-  ) throws -> (megabytes: Double, switches: Int64) {
+  ) throws -> (megabytes: Double, wakeups: Int64) {
     let child = try Child.start([
       "sleepers", "--dir", folder, "--n", "\(count)", "--mode", mode,
     ])
@@ -135,14 +135,13 @@ enum Sleepers {
     guard child.readLine() == "READY" else {
       throw PerdureError(.invalidInput, "the measured process ended early")
     }
-    sleep(2)
-    let before = perdure_process_switches(child.id)
-    sleep(10)
-    let after = perdure_process_switches(child.id)
+    // Threads that ran until now go to rest first.
+    sleep(8)
+    let wakeups = perdure_process_wakeups(child.id, 10)
     let resident = perdure_process_resident_kib(child.id)
-    guard before >= 0, after >= 0, resident >= 0 else {
+    guard wakeups >= 0, resident >= 0 else {
       throw PerdureError(.storageFailed, "the measured process cannot be looked at")
     }
-    return (Double(resident) / 1_024, after - before)
+    return (Double(resident) / 1_024, wakeups)
   }
 }

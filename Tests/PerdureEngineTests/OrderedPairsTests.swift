@@ -30,6 +30,26 @@ import Testing
     }
   }
 
+  @Test func `numbers of every size keep their order`() {
+    var random = SeededGenerator(for: "far apart")
+    let far: [Int64] = [.min, -(1 << 40), -5, 0, 7, 1 << 31, 1 << 40, .max - 1, .max]
+    var pairs = OrderedPairs()
+    var model: Set<[Int64]> = []
+    for _ in 0..<5_000 {
+      let (key, value) = (random.pick(far), random.pick(far) / 3 + Int64(random.int(0...90)))
+      if random.chance(70) {
+        pairs.insert(key, value)
+        model.insert([key, value])
+      } else {
+        pairs.remove(key, value)
+        model.remove([key, value])
+      }
+    }
+    var found: [[Int64]] = []
+    pairs.visit { found.append([$0.key, $0.value]) }
+    #expect(found == model.sorted { $0.lexicographicallyPrecedes($1) })
+  }
+
   @Test func `random changes leave the same map as a dictionary`() {
     var random = SeededGenerator(for: "map")
     var map = OrderedPairs()

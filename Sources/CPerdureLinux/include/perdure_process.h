@@ -7,7 +7,8 @@
 /* The resident size of a process in KiB (`VmRSS`). */
 int64_t perdure_process_resident_kib(int process);
 
-/* How often the threads of a process have been given a processor so far. */
-int64_t perdure_process_switches(int process);
+/* How often threads of a process wake up in the next `seconds`: how often they stopped to wait, and how
+   many are new. */
+int64_t perdure_process_wakeups(int process, int seconds);
 
 #endif

@@ -1,8 +1,9 @@
 /// Pairs of numbers in order: a map, or an index that leads from one number to several.
 ///
 /// What is known of a task that sleeps or waits must cost a few dozen bytes, and a hash table that
-/// has just grown costs several times its contents. These pairs lie in blocks of a fixed size:
-/// a pair costs its 16 bytes and the part of a block that is free.
+/// has just grown costs several times its contents. These pairs lie in blocks of neighbours, each
+/// written as its distance from the first one of its block: a pair costs 8 bytes and the part of a
+/// block that is free.
 package struct OrderedPairs: Sendable {
   /// One pair; pairs are ordered by key, then by value.
   package struct Pair: Sendable, Equatable, Comparable {
@@ -14,9 +15,67 @@ package struct OrderedPairs: Sendable {
     }
   }
 
+  /// Pairs that lie near each other, in order.
+  private struct Block: Sendable {
+    struct Entry: Sendable {
+      var key: Int32
+      var value: Int32
+    }
+
+    private let base: Pair
+    private var entries: [Entry] = []
+
+    init(_ first: Pair, capacity: Int = 0) {
+      base = first
+      entries.reserveCapacity(capacity)
+      entries.append(Entry(key: 0, value: 0))
+    }
+
+    private init(base: Pair, entries: some Collection<Entry>) {
+      self.base = base
+      self.entries.reserveCapacity(OrderedPairs.blockSize)
+      self.entries.append(contentsOf: entries)
+    }
+
+    var count: Int { entries.count }
+    var isEmpty: Bool { entries.isEmpty }
+    var last: Pair? { entries.isEmpty ? nil : self[entries.count - 1] }
+
+    subscript(place: Int) -> Pair {
+      let entry = entries[place]
+      return Pair(key: base.key + Int64(entry.key), value: base.value + Int64(entry.value))
+    }
+
+    private func entry(_ pair: Pair) -> Entry? {
+      func distance(_ number: Int64, _ base: Int64) -> Int32? {
+        let (difference, overflow) = number.subtractingReportingOverflow(base)
+        return overflow ? nil : Int32(exactly: difference)
+      }
+      guard let key = distance(pair.key, base.key), let value = distance(pair.value, base.value)
+      else { return nil }
+      return Entry(key: key, value: value)
+    }
+
+    /// Inserts a pair unless it is too far from the others; returns whether it did.
+    mutating func insert(_ pair: Pair, at place: Int) -> Bool {
+      guard let entry = entry(pair) else { return false }
+      entries.insert(entry, at: place)
+      return true
+    }
+
+    mutating func remove(at place: Int) { entries.remove(at: place) }
+
+    /// Takes everything from a place on out of the block.
+    mutating func split(at place: Int) -> Block {
+      let upper = Block(base: base, entries: entries[place...])
+      entries.removeSubrange(place...)
+      return upper
+    }
+  }
+
   private static let blockSize = 256
 
-  private var blocks: [[Pair]] = []
+  private var blocks: [Block] = []
   /// How many pairs there are.
   package private(set) var count = 0
 
@@ -27,7 +86,7 @@ package struct OrderedPairs: Sendable {
   package var isEmpty: Bool { count == 0 }
 
   /// The first pair.
-  package var first: Pair? { blocks.first?.first }
+  package var first: Pair? { blocks.first.map { $0[0] } }
 
   // MARK: As an index
 
@@ -35,7 +94,7 @@ package struct OrderedPairs: Sendable {
   package mutating func insert(_ key: Int64, _ value: Int64) {
     let pair = Pair(key: key, value: value)
     guard !blocks.isEmpty else {
-      blocks = [Self.block(with: [pair])]
+      blocks = [Block(pair)]
       count = 1
       return
     }
@@ -43,21 +102,36 @@ package struct OrderedPairs: Sendable {
     let place = Self.place(of: pair, in: blocks[block])
     if place < blocks[block].count, blocks[block][place] == pair { return }
     count += 1
-    guard blocks[block].count >= Self.blockSize else {
-      blocks[block].insert(pair, at: place)
-      return
+    if blocks[block].count >= Self.blockSize {
+      insert(pair, intoFull: block, at: place)
+    } else if !blocks[block].insert(pair, at: place) {
+      insert(pair, apartFrom: block, at: place)
     }
+  }
+
+  private mutating func insert(_ pair: Pair, intoFull block: Int, at place: Int) {
     // Ids ascend, so most pairs come behind all others; then the full block stays full.
     if block == blocks.count - 1, place == blocks[block].count {
-      blocks.append(Self.block(with: [pair]))
+      blocks.append(Block(pair, capacity: Self.blockSize))
       return
     }
     let half = Self.blockSize / 2
-    let upper = Self.block(with: blocks[block][half...])
-    blocks[block].removeSubrange(half...)
-    blocks.insert(upper, at: block + 1)
+    blocks.insert(blocks[block].split(at: half), at: block + 1)
     let target = place <= half ? block : block + 1
-    blocks[target].insert(pair, at: place <= half ? place : place - half)
+    let rest = place <= half ? place : place - half
+    if !blocks[target].insert(pair, at: rest) { insert(pair, apartFrom: target, at: rest) }
+  }
+
+  /// Inserts a pair as a block of its own, because it is too far from its neighbours.
+  private mutating func insert(_ pair: Pair, apartFrom block: Int, at place: Int) {
+    if place == 0 {
+      blocks.insert(Block(pair), at: block)
+      return
+    }
+    if place < blocks[block].count {
+      blocks.insert(blocks[block].split(at: place), at: block + 1)
+    }
+    blocks.insert(Block(pair), at: block + 1)
   }
 
   /// Removes a pair, if it is there.
@@ -99,9 +173,9 @@ package struct OrderedPairs: Sendable {
   package func values(through key: Int64) -> [Int64] {
     var values: [Int64] = []
     for block in blocks {
-      for pair in block {
-        if pair.key > key { return values }
-        values.append(pair.value)
+      for place in 0..<block.count {
+        if block[place].key > key { return values }
+        values.append(block[place].value)
       }
     }
     return values
@@ -135,8 +209,7 @@ package struct OrderedPairs: Sendable {
       if block < blocks.count {
         let place = Self.place(of: start, in: blocks[block])
         if place < blocks[block].count, blocks[block][place].key == key {
-          if let newValue { blocks[block][place].value = newValue } else { remove(block, place) }
-          return
+          remove(block, place)
         }
       }
       if let newValue { insert(key, newValue) }
@@ -145,17 +218,12 @@ package struct OrderedPairs: Sendable {
 
   /// Visits all pairs in order.
   package func visit(_ body: (Pair) throws -> Void) rethrows {
-    for block in blocks { for pair in block { try body(pair) } }
+    for block in blocks {
+      for place in 0..<block.count { try body(block[place]) }
+    }
   }
 
   // MARK: Search
-
-  private static func block(with pairs: some Collection<Pair>) -> [Pair] {
-    var block: [Pair] = []
-    block.reserveCapacity(blockSize)
-    block.append(contentsOf: pairs)
-    return block
-  }
 
   /// The first block whose last pair is not before `pair`.
   private func block(for pair: Pair) -> Int {
@@ -168,7 +236,7 @@ package struct OrderedPairs: Sendable {
   }
 
   /// The first place whose pair is not before `pair`.
-  private static func place(of pair: Pair, in block: [Pair]) -> Int {
+  private static func place(of pair: Pair, in block: Block) -> Int {
     var (low, high) = (0, block.count)
     while low < high {
       let middle = (low + high) / 2

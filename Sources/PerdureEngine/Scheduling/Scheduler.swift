@@ -143,13 +143,16 @@ package final class Scheduler: Sendable {
     state.withLock { $0.isReconsidering = false }
     var error: (any Error)?
     do {
-      try await reconcile()
-      if state.withLock({ $0.isEnabled }) { try await reserve() }
+      // What is new is taken in where tasks are reserved, unless none are.
+      let (isEnabled, hasWork) = state.withLock { ($0.isEnabled, !$0.work.isEmpty) }
+      if hasWork || !isEnabled { try await reconcile() }
+      if isEnabled { try await reserve() }
     } catch let failure {
       error = failure
     }
     let hasMore = state.withLock { state in
-      state.isPassing = error == nil && state.isReconsidering && !state.isClosing
+      let isUnfinished = state.isReconsidering || !state.work.isEmpty
+      state.isPassing = error == nil && isUnfinished && !state.isClosing
       return state.isPassing
     }
     if let error { commitFailed(error) }
