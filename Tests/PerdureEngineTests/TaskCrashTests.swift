@@ -5,27 +5,8 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-/// A store whose process dies after each of its writes.
+/// A store whose process dies after each of its commits.
 @Suite(.timeLimit(.minutes(2))) struct TaskCrashTests {
-  /// Keeps what the store held after each write.
-  private final class Snapshots: ForwardingStorage {
-    let memory: MemoryStorage
-    let all = Log<MemoryStorage>()
-
-    init(_ memory: MemoryStorage) { self.memory = memory }
-
-    var base: any Storage { memory }
-
-    func around<Result>(
-      writes: Bool,
-      _ call: () async throws -> Result
-    ) async throws -> Result {
-      let result = try await call()
-      if writes { all.add(MemoryStorage(continuing: memory)) }
-      return result
-    }
-  }
-
   private static let child = TestTask(
     "child",
     phases: [
@@ -80,24 +61,31 @@ import Testing
     try await runtime.commit { _, _ in .terminal(.failed(message: "no")) }
   }
 
-  @Test func `a death after any write leaves a store that comes to the same end`() async throws {
+  @Test func `a death after any commit leaves a store that comes to the same end`() async throws {
     var bench = TestBench()
-    let snapshots = Snapshots(bench.memory)
-    bench.front = { _ in snapshots }
+    let recording = RecordingStorage(bench.memory)
+    bench.front = { _ in recording }
     let tasks = [Self.child, Self.failing, Self.top]
     let first = try await bench.open(tasks)
     let id = try await first.create(Self.top)
     #expect(try await first.outcome(id) == .failed(message: "a member failed"))
     try await first.close()
     bench.front = nil
-    #expect(snapshots.all.all.count > 4)
-    for (number, snapshot) in snapshots.all.all.enumerated() {
-      bench.memory = MemoryStorage(continuing: snapshot)
+    let batches = recording.batches
+    #expect(batches.count > 8)
+    let nextId = try await MemoryStorage(continuing: bench.memory).counters().nextId
+    for count in 1...batches.count {
+      bench.memory = MemoryStorage()
+      try await bench.memory.apply(
+        Array(batches.prefix(count)),
+        expecting: StoreCounters(),
+        nextId: nextId
+      )
       guard try await bench.memory.task(id) != nil else { continue }
       let engine = try await bench.open(tasks)
-      let name: Comment = "write \(number)"
+      let name: Comment = "commit \(count)"
       #expect(try await engine.outcome(id) == .failed(message: "a member failed"), name)
-      let ended = try await TestBench.tasks(engine).filter { !$0.isLive }.map { $0.id.value }
+      let ended = try await TestBench.tasks(engine).filter { !$0.isLive }
       let background = try await TestBench.tasks(engine).filter { $0.background }
       #expect(ended.count == 4, name)
       #expect(background.map { $0.isLive && !$0.abortRequested } == [true], name)

@@ -522,6 +522,7 @@ import Testing
     #expect(try await engine.status(id) == .sleeping)
     bench.clock.advance(by: .seconds(30))
     #expect(try await engine.outcome(id) == .completed(result: .int(until)))
+    await engine.waitUntilQuiet()
     #expect(engine.scheduler.heldTaskCount == 0)
     try await bench.end(engine)
   }

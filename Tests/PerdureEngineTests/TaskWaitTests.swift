@@ -262,6 +262,7 @@ import Testing
     )
     let engine = try await bench.open([quick, waiter])
     #expect(try await engine.outcome(engine.create(waiter))?.isCompleted == true)
+    await engine.waitUntilQuiet()
     #expect(engine.scheduler.heldTaskCount == 0)
     try await bench.end(engine)
   }

@@ -110,7 +110,12 @@ package struct OrderedPairs: Sendable {
   }
 
   private mutating func insert(_ pair: Pair, intoFull block: Int, at place: Int) {
-    // Ids ascend, so most pairs come behind all others; then the full block stays full.
+    // Ids are read upwards or downwards, so most pairs come behind or before all others; then the
+    // full block stays full.
+    if block == 0, place == 0 {
+      blocks.insert(Block(pair, capacity: Self.blockSize), at: 0)
+      return
+    }
     if block == blocks.count - 1, place == blocks[block].count {
       blocks.append(Block(pair, capacity: Self.blockSize))
       return

@@ -17,7 +17,11 @@ extension Scheduler {
     }
     session.onSeal { [weak self] error in self?.idleWaits.close(error) }
     surroundings.registry.subscribe { [weak self] in self?.registryChanged() }
-    for status in TaskState.Status.allCases where status != .terminal { try await load(status) }
+    // What is waited for comes before those who wait, so that few of them have to be asked whether
+    // they can go on.
+    for status: TaskState.Status in [.pending, .running, .sleeping, .completing, .waiting] {
+      try await load(status)
+    }
     try await session.stage { tx in
       for record in session.liveTasks.values.sorted(by: { $0.id < $1.id }) {
         guard case .running(let checkpoint) = record.state else { continue }
@@ -37,7 +41,7 @@ extension Scheduler {
     repeat {
       let page = try await session.store.scanTasks(
         TaskQuery(status: status),
-        PageRequest(limit: 256, cursor: cursor)
+        PageRequest(limit: 256, cursor: cursor, order: .descending)
       )
       for record in page.items {
         try await adopt(Change(record: record))
