@@ -45,16 +45,23 @@ extension Engine {
   package func inspect() async throws -> Inspection {
     try await session.observeFlushed { _ in
       try await scheduler.catchUp()
-      let (scheduling, ids) = scheduler.state.withLock { state in
+      let (scheduling, refusal, ids) = scheduler.state.withLock { state in
         (
           state.isClosing ? Inspection.Scheduling.closing : state.isEnabled ? .running : .paused,
-          state.forest.liveTasks.map { $0.id }
+          state.refusal, state.forest.liveTasks.map { $0.id }
         )
       }
       var inspection = Inspection(scheduling: scheduling, tasks: [], submissions: [])
-      for id in ids {
-        guard let record = try await session.task(id), record.isLive else { continue }
-        inspection.tasks.append((record, try await scheduler.readiness(of: record)))
+      if let refusal {
+        // Nothing of a store is followed that is not gone on with.
+        inspection.tasks = try await storedTasks().map {
+          ($0, .blocked(reason: refusal.code.rawValue, error: refusal.message))
+        }
+      } else {
+        for id in ids {
+          guard let record = try await session.task(id), record.isLive else { continue }
+          inspection.tasks.append((record, try await scheduler.readiness(of: record)))
+        }
       }
       for status in [SubmissionRecord.Status.queued, .placed] {
         inspection.submissions += try await Page.all {
@@ -64,6 +71,16 @@ extension Engine {
       inspection.submissions.sort { $0.id < $1.id }
       return inspection
     }
+  }
+
+  private func storedTasks() async throws -> [TaskRecord] {
+    var tasks: [TaskRecord] = []
+    for status in TaskState.Status.allCases where status != .terminal {
+      tasks += try await Page.all {
+        try await session.store.scanTasks(TaskQuery(status: status), $0)
+      }
+    }
+    return tasks.sorted { $0.id < $1.id }
   }
 
   /// Says whether something can run now, and when the first sleep ends that has not ended.
