@@ -100,6 +100,7 @@ public struct Conversation: Sendable {
 
   /// Returns when the conversation has no live work but such in the background.
   ///
-  /// Work that sleeps or cannot go on is live. Cancelling the calling task ends the wait.
+  /// What its tasks own elsewhere is its work, and so is what sleeps or cannot go on. Cancelling the
+  /// calling task ends the wait.
   public func waitForIdle() async throws { try await engine.waitForIdle(id) }
 }

@@ -135,6 +135,9 @@ public final class Harness: Sendable {
   /// `conversationCreated` runs within every commit that creates a conversation or a fork, whoever
   /// commits it, and may add to that commit; if it throws, nothing is written. Tables cannot be
   /// read there any more, documents can. It runs for the conversations that it creates itself, too.
+  ///
+  /// With `onWake` no timer wakes sleeping tasks: it is told whenever it changes when the store
+  /// needs a process, and the host calls `resume` then.
   public static func open(
     _ location: StoreLocation,
     models: any ModelProvider,
@@ -144,7 +147,8 @@ public final class Harness: Sendable {
     conversationCreated: (
       @Sendable (Transaction, ConversationRecord) async throws -> Void
     )? = nil,
-    onReport: @escaping @Sendable (Report) -> Void = { _ in }
+    onReport: @escaping @Sendable (Report) -> Void = { _ in },
+    onWake: (@Sendable (HarnessWake) -> Void)? = nil
   ) async throws -> Harness {
     let registry = Registry()
     for value in extensions { try registry.install(value) }
@@ -153,13 +157,16 @@ public final class Harness: Sendable {
     if let conversationCreated {
       creation = { tx, record in try await conversationCreated(Transaction(base: tx), record) }
     }
+    var tellWake: (@Sendable (Wake) -> Void)?
+    if let onWake { tellWake = { onWake(HarnessWake($0)) } }
     let options = Engine.Options(
       models: models,
       registry: registry,
       settings: { settings().engine },
       clock: clock,
       report: onReport,
-      conversationCreated: creation
+      conversationCreated: creation,
+      onWake: tellWake
     )
     return Harness(engine: try await Engine.open(storage, options))
   }
@@ -223,7 +230,8 @@ public final class Harness: Sendable {
     engine.scheduler.obstacles.map { ($0.task, $0.reason) }
   }
 
-  /// All tasks that have not ended.
+  /// The tasks that have not ended, as far as they are in memory: all but those that have been
+  /// waiting or sleeping for long beside a thousand others, which `inspect` lists too.
   public var liveTasks: [TaskRecord] {
     engine.session.liveTasks.values.sorted { $0.id < $1.id }
   }

@@ -57,9 +57,4 @@ extension Harness {
     _ id: SubmissionID,
     in conversation: ConversationID? = nil
   ) async throws -> Withdrawal { try await engine.abortSubmission(id, in: conversation) }
-
-  /// Returns when no conversation has live work but such in the background.
-  ///
-  /// Work that sleeps or cannot go on is live. Cancelling the calling task ends the wait.
-  public func waitForIdle() async throws { try await engine.waitForIdle() }
 }

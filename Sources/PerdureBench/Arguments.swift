@@ -39,6 +39,7 @@ struct Arguments: Sendable {
               20 entries, its first request; a store that DIR has already is measured as it is
       append  N commits (200) that each append one word to a document of 1 MB
       seed    only makes the store of w3 and scale: N entries in conversations of H
+      sleepers  N tasks (100,000) that sleep or wait, against 1,000: memory and wake-ups
       floor   what SQLite alone costs for N turns of two commits (200)
 
     Each prints JSON, one object on a line. DIR must be on a disk, not in memory.

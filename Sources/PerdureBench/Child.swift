@@ -5,7 +5,7 @@ import PerdureValue
 
 /// This program, running once more.
 struct Child {
-  private let id: Int32
+  let id: Int32
   private let output: Int32
 
   /// Starts it with these words on its command line.

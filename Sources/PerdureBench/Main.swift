@@ -29,6 +29,7 @@ struct Main {
     case "w5": try await ColdStart.run(arguments)
     case "w6": try await Border.run(arguments)
     case "w7": try await Crash.run(arguments)
+    case "sleepers": try await Sleepers.run(arguments)
     case "floor": try Floor.run(arguments)
     default: throw Arguments.wrong("the workload '\(arguments.workload)' is unknown")
     }

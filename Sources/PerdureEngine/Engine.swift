@@ -13,6 +13,8 @@ package final class Engine: Sendable {
     package var report: @Sendable (Report) -> Void
     /// Runs within each creation of a conversation, after its built-in documents were created.
     package var conversationCreated: Session.CreationHook?
+    /// Takes the place of the timer for tasks that sleep.
+    package var onWake: (@Sendable (Wake) -> Void)?
 
     package init(
       models: any ModelProvider,
@@ -20,8 +22,10 @@ package final class Engine: Sendable {
       settings: @escaping @Sendable () -> Settings,
       clock: any HostClock,
       report: @escaping @Sendable (Report) -> Void,
-      conversationCreated: Session.CreationHook? = nil
+      conversationCreated: Session.CreationHook? = nil,
+      onWake: (@Sendable (Wake) -> Void)? = nil
     ) {
+      self.onWake = onWake
       self.models = models
       self.registry = registry
       self.settings = settings
@@ -41,7 +45,6 @@ package final class Engine: Sendable {
   /// What those outside may look at.
   package let views: Views
   package let contexts: ContextStore
-  let idle = IdleWaits()
   let options: Options
   private let shutdown = Mutex<Task<Void, any Error>?>(nil)
 
@@ -89,7 +92,8 @@ package final class Engine: Sendable {
       let scheduler = Scheduler(
         session: session,
         definitions: [GenerationTask.definition, ToolTask.definition],
-        surroundings: surroundings
+        surroundings: surroundings,
+        onWake: options.onWake
       )
       contexts.adopt(session.liveTasks.values)
       session.observe { contexts.observe($0) }
@@ -99,9 +103,7 @@ package final class Engine: Sendable {
         contexts: contexts,
         options: options
       )
-      let idle = engine.idle
-      session.observe { idle.observe($0) }
-      session.onSeal { idle.close($0) }
+      surroundings.engine.engine = engine
       try await engine.takeOver()
       return engine
     } catch {
@@ -120,9 +122,7 @@ package final class Engine: Sendable {
     try await scheduler.recover()
   }
 
-  var features: FeatureCheck {
-    FeatureCheck(session: session, kinds: Set(scheduler.definitions.keys))
-  }
+  var features: FeatureCheck { FeatureCheck(session: session) }
 
   // MARK: Conversations
 

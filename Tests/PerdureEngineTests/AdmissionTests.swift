@@ -191,26 +191,6 @@ import Testing
       }
     }
 
-    static func conversation(
-      _ feature: String,
-      _ change: @escaping @Sendable (inout ConversationRecord) -> Void
-    ) -> Lack {
-      Lack(feature) { session in
-        let id = try session.store.mintId()
-        var record = ConversationRecord(id: .known(id))
-        change(&record)
-        let task = TaskRecord(
-          id: .known(try session.store.mintId()),
-          conversationId: record.id,
-          kind: "pi.generation",
-          version: 1,
-          input: [:],
-          state: .pending(checkpoint: ["phase": "prepare", "attempt": 1])
-        )
-        _ = try await session.store.stage([.conversation(record), .task(task)])
-      }
-    }
-
     static func document(_ feature: String, _ key: JSONString, _ value: JSON) -> Lack {
       Lack(feature) { session in
         try await session.commit { tx in
@@ -222,10 +202,9 @@ import Testing
   }
 
   static let lacks: [Lack] = [
-    .task("compaction", "pi.compaction"), .task("other.kind", "other.kind"),
+    .task("compaction", "pi.compaction"),
     .task("nested calls", "pi.tool", input: ["kind": "nested"]),
     .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
-    .conversation("owned") { $0.owner = .init(conversationId: .root, taskId: .known(2)) },
     .document("instructions", "instructions", "Be brief."),
   ]
 

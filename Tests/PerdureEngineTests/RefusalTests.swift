@@ -55,6 +55,8 @@ import Testing
     let (storage, task) = try await Self.store()
     let engine = try await Self.open(storage)
     try? await engine.resume()
+    let shown = try await engine.inspect().tasks
+    #expect(shown.map(\.record.id) == [task])
     try await engine.session.barrier()
     let record = try await storage.task(task)
     #expect(record?.state == Self.running)

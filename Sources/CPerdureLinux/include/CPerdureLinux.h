@@ -9,6 +9,7 @@
 #include "perdure_copies.h"
 #include "perdure_curl.h"
 #include "perdure_files.h"
+#include "perdure_process.h"
 #include "perdure_sha256.h"
 #include "perdure_signals.h"
 #include "perdure_storage.h"

@@ -7,6 +7,8 @@ package struct InstalledExtension: Sendable {
   package var name: String
   package var version: String
   package var tools: [InstalledTool]
+  /// The code of its task types.
+  package var tasks: [TaskDefinition] = []
 
   // Strings of Swift are equal when they look alike; names are equal when their bytes are.
   func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
@@ -15,6 +17,7 @@ package struct InstalledExtension: Sendable {
 /// The extensions that are installed now.
 package final class Registry: Sendable {
   private let state = Mutex<[InstalledExtension]>([])
+  private let followers = Mutex<[@Sendable () -> Void]>([])
 
   package init() {}
 
@@ -26,18 +29,46 @@ package final class Registry: Sendable {
   /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.
   package func install(_ value: Extension) throws {
     let checked = try Self.check(value)
-    state.withLock { installed in
+    try state.withLock { installed in
+      for other in installed where !other.has(value.name) {
+        try Self.check(checked.tasks, against: other)
+      }
       if let position = installed.firstIndex(where: { $0.has(value.name) }) {
         installed[position] = checked
       } else {
         installed.append(checked)
       }
     }
+    publish()
   }
 
   /// Removes the extension of this name; an unknown name is no error.
   package func uninstall(_ name: String) {
     state.withLock { $0.removeAll { $0.has(name) } }
+    publish()
+  }
+
+  /// Calls `follower` after every change, in the task that made it.
+  func subscribe(_ follower: @escaping @Sendable () -> Void) {
+    followers.withLock { $0.append(follower) }
+  }
+
+  private func publish() {
+    for follower in followers.withLock({ $0 }) { follower() }
+  }
+
+  /// The code for tasks of a kind, and the extension that brought it.
+  ///
+  /// It counts for every conversation, whatever a conversation selects.
+  func task(_ kind: JSONString) -> (definition: TaskDefinition, extensionName: String)? {
+    state.withLock { installed in
+      for value in installed {
+        if let definition = value.tasks.first(where: { $0.name == kind }) {
+          return (definition, value.name)
+        }
+      }
+      return nil
+    }
   }
 
   private static func check(_ value: Extension) throws -> InstalledExtension {
@@ -64,7 +95,50 @@ package final class Registry: Sendable {
         throw refuse("the parameters of tool '\(tool.name)': \(error)", "correct the schema")
       }
     }
-    return InstalledExtension(name: value.name, version: value.version, tools: tools)
+    return InstalledExtension(
+      name: value.name,
+      version: value.version,
+      tools: tools,
+      tasks: try tasks(of: value)
+    )
+  }
+
+  private static let reservedPrefixes = ["pi.", "perdure."]
+
+  private static func tasks(of value: Extension) throws -> [TaskDefinition] {
+    func refuse(_ message: String, _ hint: String) -> PerdureError {
+      PerdureError(.invalidConfiguration, "extension \(value.name): \(message)", hint: hint)
+    }
+    var names: Set<JSONString> = []
+    return try value.tasks.map { task in
+      guard let definition = (task as? any DefinedTask)?.definition else {
+        throw refuse("task type '\(task.name)' is none that can be run here", "use a TaskType")
+      }
+      let name = definition.name.string
+      guard !name.isEmpty, !reservedPrefixes.contains(where: { name.hasPrefix($0) }) else {
+        throw refuse("task type '\(name)' has a reserved name", "names with 'pi.' are built in")
+      }
+      guard names.insert(definition.name).inserted else {
+        throw refuse("it has two task types named '\(name)'", "rename one of them")
+      }
+      guard definition.version >= 1, !definition.phases.isEmpty else {
+        throw refuse(
+          "task type '\(name)' has no phase or a version below 1",
+          "versions begin with 1"
+        )
+      }
+      return definition
+    }
+  }
+
+  private static func check(_ tasks: [TaskDefinition], against other: InstalledExtension) throws {
+    for task in tasks where other.tasks.contains(where: { $0.name == task.name }) {
+      throw PerdureError(
+        .invalidConfiguration,
+        "the task type '\(task.name.string)' is installed by the extension \(other.name)",
+        hint: "rename one of them, or uninstall the other extension first"
+      )
+    }
   }
 }
 

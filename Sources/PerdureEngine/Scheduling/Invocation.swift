@@ -7,6 +7,7 @@ final class Invocation: Sendable {
   let signal = InvocationSignal()
   private let record: TaskRecord
   private let definition: TaskDefinition
+  private let extensionName: String?
   private let scheduler: Scheduler
 
   private enum Step {
@@ -17,11 +18,13 @@ final class Invocation: Sendable {
   init(
     record: TaskRecord,
     definition: TaskDefinition,
+    extensionName: String?,
     mode: TaskRuntime.Mode,
     scheduler: Scheduler
   ) {
     self.record = record
     self.definition = definition
+    self.extensionName = extensionName
     self.mode = mode
     self.scheduler = scheduler
   }
@@ -43,15 +46,8 @@ final class Invocation: Sendable {
   func join() async { await signal.joined() }
 
   private func run() async {
-    let runtime = TaskRuntime(
-      record: record,
-      mode: mode,
-      signal: signal,
-      surroundings: scheduler.surroundings,
-      scheduler: scheduler
-    )
     do {
-      try await runPhases(runtime)
+      try await runPhases()
     } catch {
       scheduler.commitFailed(error)
     }
@@ -59,12 +55,23 @@ final class Invocation: Sendable {
     await scheduler.invocationEnded(record.id)
   }
 
-  private func runPhases(_ runtime: TaskRuntime) async throws {
+  private func runPhases() async throws {
     var previous: JSON?
     var failure: (any Error)?
-    while case .phase(let current) = try await step(after: previous, failure) {
+    // The definition that could not take over, so that it is reported once.
+    var refused: DefinitionIdentity?
+    while case .phase(let current) = try await step(after: previous, failure, &refused) {
       previous = current.state.checkpoint
       failure = nil
+      // A phase keeps the registry that it began with.
+      let runtime = TaskRuntime(
+        record: record,
+        mode: mode,
+        signal: signal,
+        surroundings: scheduler.surroundings,
+        scheduler: scheduler,
+        extensionName: extensionName
+      )
       do {
         try await handler(for: current)(runtime, current)
       } catch {
@@ -86,14 +93,25 @@ final class Invocation: Sendable {
   }
 
   /// Decides on the line, from the staged record, whether and with what the code goes on.
-  private func step(after previous: JSON?, _ failure: (any Error)?) async throws -> Step {
+  private func step(
+    after previous: JSON?,
+    _ failure: (any Error)?,
+    _ refused: inout DefinitionIdentity?
+  ) async throws -> Step {
     if previous == nil, failure == nil { return await firstStep() }
     var fault: String?
+    var outdated: Outdated?
     let (step, _) = try await scheduler.session.stage { tx -> Step in
       guard let current = scheduler.session.liveTask(record.id),
         case .running(let checkpoint) = current.state, !scheduler.isClosing,
         mode == .abort || !current.abortRequested
       else { return .end }
+      if mode == .run, !current.background,
+        try await scheduler.cancellingTask(above: current) != nil
+      {
+        // Its own mark is about to be written.
+        return .end
+      }
       if let failure {
         // A cancelled handler may throw anything; the abort or the reopening decides then.
         if signal.reason != nil { return .end }
@@ -101,6 +119,13 @@ final class Invocation: Sendable {
       } else if mode == .abort {
         fault = "the abort handler committed no outcome"
       } else if checkpoint != previous {
+        outdated = outdatedDefinition(for: current)
+        if case .handOver = outdated {
+          var handed = current
+          handed.state = .pending(checkpoint: checkpoint)
+          try await tx.replace(handed)
+          return .end
+        }
         return .phase(current)
       } else {
         fault = "no durable progress"
@@ -108,14 +133,36 @@ final class Invocation: Sendable {
       try await scheduler.end(current, .faulted(message: fault ?? ""), tx)
       return .end
     }
+    if case .keep(let identity, let reason) = outdated {
+      if refused !== identity { report(outdated: reason) }
+      refused = identity
+    }
     if let fault {
       // Told only after it is durable, so that nobody hears of a fault that a crash takes back.
       try await scheduler.session.barrier()
-      scheduler.surroundings.report(
-        Report(type: "task_faulted", message: "task \(record.id): \(fault)", task: record.id)
-      )
+      report("task_faulted", fault)
     }
     return step
+  }
+
+  /// What becomes of a task whose code was replaced.
+  private enum Outdated {
+    /// The new code goes on with it.
+    case handOver
+    /// The code that it has goes on with it, because the new one cannot.
+    case keep(DefinitionIdentity, String)
+  }
+
+  // Stands for a definition that was uninstalled.
+  private static let nothing = DefinitionIdentity()
+
+  private func outdatedDefinition(for current: TaskRecord) -> Outdated? {
+    guard let installed = scheduler.definition(current.kind)?.definition else {
+      return .keep(Self.nothing, "missing_task")
+    }
+    if installed.identity === definition.identity { return nil }
+    return installed.canTake(current)
+      ? .handOver : .keep(installed.identity, "incompatible_task")
   }
 
   private func firstStep() async -> Step {
@@ -126,7 +173,22 @@ final class Invocation: Sendable {
     return .phase(current)
   }
 
-  private static func describe(_ error: any Error) -> String {
+  private func report(outdated reason: String) {
+    report("task_outdated", "goes on with its old code (\(reason))")
+  }
+
+  private func report(_ type: String, _ message: String) {
+    scheduler.surroundings.report(
+      Report(
+        type: type,
+        message: "task \(record.id) (\(record.kind.string)): \(message)",
+        task: record.id,
+        extensionName: extensionName
+      )
+    )
+  }
+
+  static func describe(_ error: any Error) -> String {
     (error as? PerdureError)?.description ?? "\(error)"
   }
 }

@@ -1,36 +1,16 @@
-package import PerdureModel
+import PerdureModel
 import PerdureValue
 import Synchronization
 
+/// How the scheduler comes to rest.
 extension Scheduler {
-  /// A live task that does not go on, and why.
-  package struct Obstacle: Sendable {
-    package var task: TaskRecord
-    /// `missing_task`, `task_too_old`, `migration_failed`, `restart_limit`.
-    package var reason: String
-  }
-
-  /// The live tasks that are blocked or parked, by id.
-  package var obstacles: [Obstacle] {
-    let blocked = state.withLock { $0.blocked }
-    return blocked.sorted { $0.key < $1.key }.compactMap { id, reason in
-      session.liveTask(id).map { Obstacle(task: $0, reason: reason) }
-    }
-  }
-
-  /// Why live tasks are blocked, as it stands.
-  var blocked: [TaskID: String] { state.withLock { $0.blocked } }
-
-  /// Tells `follower`, on the line, of every change of what is blocked.
-  func followObstacles(_ follower: @escaping @Sendable (TaskID, String?) -> Void) {
-    state.withLock { $0.obstacleFollower = follower }
-  }
-
   /// How many tasks are remembered for whatever reason; none once all have ended.
   package var heldTaskCount: Int {
     state.withLock { state in
-      state.candidates.count + state.invocations.count + state.owned.count
-        + state.awaitedBy.count + state.sleepers.count + state.blocked.count
+      state.candidates.count + state.invocations.count + state.forest.size + state.awaited.count
+        + state.sleepers.count + state.blocked.count + state.cancelling.count
+        + state.failedMigrations.count + state.abandoned.count + state.work.failFast.count
+        + state.work.finals.count
     }
   }
 
@@ -44,9 +24,9 @@ extension Scheduler {
 
   func resolveQuiet() {
     let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-      let isQuiet =
-        state.invocations.isEmpty && !state.isPassing
-        && (!state.isEnabled || state.candidates.isEmpty && state.sleepers.isEmpty)
+      let mayStart = state.isEnabled && !(state.candidates.isEmpty && state.sleepers.isEmpty)
+      let mayChange = state.refusal == nil && !(state.changes.isEmpty && state.work.isEmpty)
+      let isQuiet = state.invocations.isEmpty && !state.isPassing && !mayStart && !mayChange
       guard isQuiet || state.isClosing else { return [] }
       defer { state.quietWaiters = [] }
       return state.quietWaiters
@@ -64,6 +44,7 @@ extension Scheduler {
       return Array(state.invocations.values)
     }
     for invocation in invocations { invocation.signal.cancel(.closing) }
+    joins.close(error)
     resolveQuiet()
   }
 
@@ -77,6 +58,7 @@ extension Scheduler {
     }
     for invocation in invocations { invocation.signal.cancel(.closing) }
     for invocation in invocations { await invocation.join() }
+    joins.close(nil)
     resolveQuiet()
     // Nothing ran here, so what the store says of the last process stays.
     if refusal != nil { return }

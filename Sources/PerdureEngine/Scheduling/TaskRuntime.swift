@@ -10,6 +10,22 @@ struct TaskSurroundings: Sendable {
   var contexts: ContextStore
   var clock: any HostClock
   var report: @Sendable (Report) -> Void
+  /// The engine that owns all this, for code that is more than an effect.
+  var engine = EngineReference()
+}
+
+/// Leads from what an engine owns back to it.
+final class EngineReference: Sendable {
+  private struct State {
+    weak var engine: Engine?
+  }
+
+  private let state = Mutex(State())
+
+  var engine: Engine? {
+    get { state.withLock { $0.engine } }
+    set { state.withLock { $0.engine = newValue } }
+  }
 }
 
 /// Why an invocation is over before its code is.
@@ -76,35 +92,44 @@ package struct TaskRuntime: Sendable {
   package let mode: Mode
   let signal: InvocationSignal
   let surroundings: TaskSurroundings
-  private let scheduler: Scheduler
+  /// The extensions that were installed when this phase began.
+  let extensions: [InstalledExtension]
+  let scheduler: Scheduler
+  private let extensionName: String?
 
   init(
     record: TaskRecord,
     mode: Mode,
     signal: InvocationSignal,
     surroundings: TaskSurroundings,
-    scheduler: Scheduler
+    scheduler: Scheduler,
+    extensionName: String? = nil
   ) {
     taskId = record.id
     conversationId = record.conversationId
     self.mode = mode
     self.signal = signal
     self.surroundings = surroundings
+    extensions = surroundings.registry.snapshot
     self.scheduler = scheduler
+    self.extensionName = extensionName
   }
 
   /// The settings as they are now.
-  var settings: Settings { surroundings.settings() }
+  package var settings: Settings { surroundings.settings() }
 
   /// Milliseconds since 1970.
-  var now: Int64 { surroundings.clock.now() }
+  package var now: Int64 { surroundings.clock.now() }
 
-  /// Resolves the agent of this task's conversation as it is now.
-  func agent() async throws -> Agent {
+  /// Whether the invocation is over or is to end.
+  package var isCancelled: Bool { signal.reason != nil || signal.hasEnded }
+
+  /// Resolves the agent of this task's conversation, with the extensions of this phase.
+  package func agent() async throws -> Agent {
     let stored = try await scheduler.session.line.hold {
       try await scheduler.session.value(.agent, conversationId)
     }
-    return Agent(stored, registry: surroundings.registry.snapshot)
+    return Agent(stored, registry: extensions)
   }
 
   /// Returns the context of this task's conversation up to `cutoff`, for a request.
@@ -124,30 +149,40 @@ package struct TaskRuntime: Sendable {
     }
   }
 
+  /// The engine, as long as it is there; for code that runs on its terms.
+  package var engine: Engine? { surroundings.engine.engine }
+
   /// Throws `invocationEnded` if the invocation is cancelled.
-  func checkSignal() throws {
-    if signal.reason != nil {
+  package func checkSignal() throws {
+    if isCancelled {
       throw PerdureError(.invocationEnded, "task \(taskId) was cancelled")
     }
   }
 
+  /// Throws `invocationEnded` once the invocation is over.
+  func checkEnd() throws {
+    if signal.hasEnded { throw PerdureError(.invocationEnded, "task \(taskId) no longer runs") }
+  }
+
   /// Runs `body` in a commit bound to this task; the state it returns replaces the task's.
   ///
-  /// Throws `invocationEnded` if the invocation is over, the task no longer runs, the host is
+  /// The commit is staged when this returns. A terminal state is held while work below the task is
+  /// live. Throws `invocationEnded` if the invocation is over, the task no longer runs, the host is
   /// closing (unless the commit may not wait for the next opening), or, outside the abort handler,
-  /// the task carries an abort mark.
-  func commit(
+  /// the task carries an abort mark; and `invalidInput` for a state that a task cannot take.
+  package func commit(
     whileClosing: Bool = false,
     _ body: (Transaction, TaskRecord) async throws -> TaskState?
   ) async throws {
     try await scheduler.session.stage(conversation: conversationId, task: taskId) { tx in
       let record = try admittedRecord(whileClosing: whileClosing)
       guard let state = try await body(tx, record) else { return }
-      try await tx.replace(scheduler.advance(record, to: state, tx))
+      try await check(state, record, tx)
+      try await tx.replace(try await scheduler.advance(record, to: state, tx))
     }
   }
 
-  private func admittedRecord(whileClosing: Bool) throws -> TaskRecord {
+  func admittedRecord(whileClosing: Bool = false) throws -> TaskRecord {
     guard !signal.hasEnded, whileClosing || !scheduler.isClosing,
       let record = scheduler.session.liveTask(taskId),
       record.state.status == .running, mode == .abort || !record.abortRequested
@@ -157,11 +192,29 @@ package struct TaskRuntime: Sendable {
     return record
   }
 
+  private func check(_ state: TaskState, _ record: TaskRecord, _ tx: Transaction) async throws {
+    func refuse(_ message: String) -> PerdureError {
+      PerdureError(.invalidInput, "task \(taskId) \(message)")
+    }
+    switch state {
+    case .pending, .completing: throw refuse("cannot commit the state '\(state.status.rawValue)'")
+    case .running, .terminal: break
+    case .waiting(_, let on, let policy):
+      if mode == .abort { throw refuse("cannot wait in its abort handler") }
+      try await scheduler.check(record, waitsOn: on, policy, tx)
+    case .sleeping(_, let until):
+      if mode == .abort { throw refuse("cannot sleep in its abort handler") }
+      if until < 0 { throw refuse("cannot sleep until \(until), which is no time") }
+    }
+  }
+
   /// Returns when everything staged so far is on disk.
-  func barrier() async throws { try await scheduler.session.barrier() }
+  package func barrier() async throws { try await scheduler.session.barrier() }
 
   /// Sends a report about this task.
-  func report(_ message: String, type: String = "task_error") {
-    surroundings.report(Report(type: type, message: message, task: taskId))
+  package func report(_ message: String, type: String = "task_error") {
+    surroundings.report(
+      Report(type: type, message: message, task: taskId, extensionName: extensionName)
+    )
   }
 }

@@ -109,10 +109,12 @@ extension Session {
         details: ["conversation": id.json]
       )
     }
-    let live = liveTasks.values.filter { ids.contains($0.conversationId) }
-    if let task = live.min(by: { $0.id < $1.id }) {
-      throw busy(task.conversationId, "its task \(task.id)")
+    var first: TaskRecord?
+    try await forEachLiveTask { task in
+      guard ids.contains(task.conversationId), first.map({ task.id < $0.id }) ?? true else { return }
+      first = task
     }
+    if let first { throw busy(first.conversationId, "its task \(first.id)") }
     for id in ids.sorted() {
       for status in [SubmissionRecord.Status.queued, .placed] {
         let page = try await store.scanSubmissions(

@@ -69,11 +69,11 @@ private struct Deletion {
     try await survey()
     gather(includingForks: includingForks)
     try checkForks()
-    try checkOwners()
+    try await checkOwners()
     try await session.requireIdle(members, for: "deleted")
     // Forks come after what they were forked from, and their remains keep its record.
     for id in members.sorted().reversed() { try await remove(id) }
-    try checkMentions()
+    try await checkMentions()
     summary.conversations = members.sorted()
     transaction.removals.conversations = summary.conversations
     return summary
@@ -141,10 +141,10 @@ private struct Deletion {
     }
   }
 
-  private func checkOwners() throws {
+  private func checkOwners() async throws {
     for id in members.sorted() {
       guard let owner = owners[id], !members.contains(owner.conversationId),
-        session.liveTask(owner.taskId) != nil
+        try await session.task(owner.taskId)?.isLive == true
       else { continue }
       let owned = id == target ? "it" : "conversation \(id), which goes with it,"
       throw inUse(
@@ -155,15 +155,15 @@ private struct Deletion {
   }
 
   /// Edits count only where their target is visible, which forks are; so only tasks are left.
-  private func checkMentions() throws {
+  private func checkMentions() async throws {
     let gone = Set(transaction.removals.references.map { $0.id })
-    for (_, task) in session.liveTasks.sorted(by: { $0.key < $1.key }) {
+    try await session.forEachLiveTask { task in
       var mentions = Mentions()
       mentions.addWaits(of: task)
       for json in [task.input, task.state.checkpoint, task.memos.map { .object($0) }] {
         mentions.addNamed(json)
       }
-      guard let id = mentions.ids.intersection(gone).min() else { continue }
+      guard let id = mentions.ids.intersection(gone).min() else { return }
       throw inUse(
         "task \(task.id) of conversation \(task.conversationId) refers to \(id), which goes with it",
         "wait until the task has ended, or abort it"

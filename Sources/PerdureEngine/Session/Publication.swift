@@ -26,11 +26,20 @@ package struct Publication: Sendable {
   package var changes: [Change]
   /// When it was staged, in milliseconds since 1970.
   package var at: Int64
+  /// The records of replaced tasks as they were before.
+  var replaced: [TaskID: TaskRecord] = [:]
 
   package init(sequence: Int64, changes: [Change], at: Int64) {
     self.sequence = sequence
     self.changes = changes
     self.at = at
+  }
+
+  /// The tasks that became terminal.
+  var endedTasks: [TaskID] {
+    changes.compactMap { change in
+      if case .task(let record) = change, !record.isLive { record.id } else { nil }
+    }
   }
 
   /// Whether a task was created or replaced.

@@ -85,7 +85,7 @@ extension Session {
 
   private func adopt(_ transaction: Transaction) async throws -> Publication? {
     let documentChanges = try await transaction.seal()
-    let tables = try transaction.tableWrites()
+    let tables = try await transaction.tableWrites()
     let removals = transaction.removals
     let writes =
       tables + documentChanges.flatMap { $0.writes } + removals.references.map { .remove($0) }
@@ -96,6 +96,7 @@ extension Session {
       facts: transaction.facts
     )
     var publication = Publication(sequence: sequence, changes: [], at: transaction.now)
+    publication.replaced = transaction.replaced
     for write in tables {
       switch write {
       case .conversation(let record): publication.changes.append(.conversation(record))
@@ -171,7 +172,7 @@ extension Session {
   private func publish(_ publication: Publication, _ addresses: [DocumentAddress]) {
     let observers = state.withLock { state in
       for case .task(let record) in publication.changes {
-        state.liveTasks[record.id] = record.isLive ? record : nil
+        state.tasks.adopt(record)
       }
       if !addresses.isEmpty { state.changedDocuments.append((publication.sequence, addresses)) }
       return state.insideObservers
@@ -179,7 +180,9 @@ extension Session {
     publications.stage(publication)
     for observer in observers { observer(publication) }
     retention.expireIfDue()
-    if waits.wants(publication) || store.stagedBytes > Self.backlogBytes {
+    if waits.wants(publication) || taskWaits.wants(publication.endedTasks)
+      || store.stagedBytes > Self.backlogBytes
+    {
       Task.detached { [store] in try? await store.flush() }
     } else if publications.hasSubscribers {
       armFlush()

@@ -23,6 +23,7 @@ extension Session {
     state.withLock { $0.isClosing = true }
     publications.close()
     waits.close(error)
+    taskWaits.close(error)
     ending.happen(error)
   }
 

@@ -10,7 +10,7 @@ package final class Session: Sendable {
   package typealias CreationHook = @Sendable (Transaction, ConversationRecord) async throws -> Void
 
   struct State {
-    var liveTasks: [TaskID: TaskRecord] = [:]
+    var tasks = HeldTasks()
     /// The documents that each unflushed commit changed.
     var changedDocuments: [(sequence: Int64, addresses: [DocumentAddress])] = []
     /// The living documents of tasks that this session created; older ones are looked up.
@@ -41,6 +41,8 @@ package final class Session: Sendable {
   let ending = Ending()
   /// The moment after which nothing of this session touches the store.
   let release = Ending()
+  /// Those who wait for the end of a task.
+  let taskWaits = WaitRoom<TaskID>()
   /// Ids from here on were minted by this session.
   let firstOwnId: Int64
   let state = Mutex(State())
@@ -69,7 +71,10 @@ package final class Session: Sendable {
     retention = RetentionTimer(clock: clock, line: line)
     retention.add(documents)
     firstOwnId = store.state.withLock { $0.counters.nextId }
-    publications = PublicationQueue { [waits] in waits.release($0) }
+    publications = PublicationQueue { [waits, taskWaits] publication in
+      waits.release(publication)
+      for id in publication.endedTasks { taskWaits.release(id) }
+    }
   }
 
   /// Opens a session over an open storage, which it then owns.
@@ -104,15 +109,22 @@ package final class Session: Sendable {
   private func loadLiveTasks() async throws {
     for status in TaskState.Status.allCases where status != .terminal {
       var cursor: Cursor?
+      var loaded = 0
       repeat {
         let page = try await store.scanTasks(
           TaskQuery(status: status),
           PageRequest(limit: 256, cursor: cursor)
         )
         state.withLock { state in
-          for record in page.items { state.liveTasks[record.id] = record }
+          for record in page.items { state.tasks.adopt(record) }
         }
+        loaded += page.items.count
         cursor = page.next
+        let isDormant = status == .waiting || status == .sleeping
+        if isDormant, loaded >= HeldTasks.greatestDormantCount {
+          if cursor != nil { state.withLock { $0.tasks.isComplete = false } }
+          break
+        }
       } while cursor != nil
     }
   }
@@ -159,11 +171,29 @@ package final class Session: Sendable {
   /// closed, with `nil`, or because it failed.
   func onSeal(_ body: @escaping @Sendable (PerdureError?) -> Void) { sealing.observe(body) }
 
-  /// All tasks that are not terminal, as staged.
-  package var liveTasks: [TaskID: TaskRecord] { state.withLock { $0.liveTasks } }
+  /// The tasks that are not terminal, as staged, as far as they are in memory: all but those that
+  /// have been waiting or sleeping for long beside many others.
+  package var liveTasks: [TaskID: TaskRecord] { state.withLock { $0.tasks.records } }
 
-  /// Returns a task that is not terminal, as staged.
-  package func liveTask(_ id: TaskID) -> TaskRecord? { state.withLock { $0.liveTasks[id] } }
+  /// Returns a task that is not terminal, as staged, if it is one of those in memory.
+  package func liveTask(_ id: TaskID) -> TaskRecord? { state.withLock { $0.tasks.records[id] } }
+
+  /// Visits all tasks that are not terminal, as staged, also those that are not in memory.
+  func forEachLiveTask(_ body: (TaskRecord) throws -> Void) async throws {
+    let held = state.withLock { $0.tasks }
+    if held.isComplete { return try held.records.values.forEach(body) }
+    for status in TaskState.Status.allCases where status != .terminal {
+      var cursor: Cursor?
+      repeat {
+        let page = try await store.scanTasks(
+          TaskQuery(status: status),
+          PageRequest(limit: 256, cursor: cursor)
+        )
+        try page.items.forEach(body)
+        cursor = page.next
+      } while cursor != nil
+    }
+  }
 
   /// Returns a task as staged, or `nil`.
   package func task(_ id: TaskID) async throws -> TaskRecord? {

@@ -121,7 +121,7 @@ private struct Sweep {
   private func mentions(around conversations: [ConversationID]) async throws -> Set<Int64> {
     var mentions = Mentions()
     var ids = Set(conversations)
-    for task in session.liveTasks.values {
+    try await session.forEachLiveTask { task in
       mentions.add(task.json)
       ids.insert(task.conversationId)
     }

@@ -206,15 +206,15 @@ extension Transaction {
   }
 
   /// The table writes in the order that publications and stores see.
-  func tableWrites() throws -> [StorageWrite] {
+  func tableWrites() async throws -> [StorageWrite] {
     for case .conversation(let record) in appended {
       if let owner = record.owner?.taskId {
-        _ = try requireOwner(owner, of: "conversation \(record.id)")
+        _ = try await requireOwner(owner, of: "conversation \(record.id)")
       }
     }
     for id in newTasks {
       guard let record = tasks[id], let owner = record.owner else { continue }
-      let candidate = try requireOwner(owner, of: "task \(id)")
+      let candidate = try await requireOwner(owner, of: "task \(id)")
       guard candidate.conversationId == record.conversationId, !record.background else {
         throw PerdureError(
           .invalidBatch,
@@ -226,8 +226,8 @@ extension Transaction {
       + taskOrder.compactMap { tasks[$0].map { .task($0) } }
   }
 
-  private func requireOwner(_ owner: TaskID, of owned: String) throws -> TaskRecord {
-    let candidate = tasks[owner] ?? session.liveTask(owner)
+  private func requireOwner(_ owner: TaskID, of owned: String) async throws -> TaskRecord {
+    let candidate = try await candidate(owner)
     guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
       throw PerdureError(
         .invalidBatch,

@@ -182,6 +182,12 @@ extension Transaction {
     }
   }
 
+  /// Returns the task that is to own something new, as this commit has it, or `nil`.
+  package func ownerCandidate(_ id: TaskID) async throws -> TaskRecord? {
+    try check()
+    return try await candidate(id)
+  }
+
   /// Returns the task as this commit has it, or `nil`.
   func candidate(_ id: TaskID) async throws -> TaskRecord? {
     if let staged = tasks[id] { return staged }

@@ -25,6 +25,8 @@ package final class Transaction {
   var taskOrder: [TaskID] = []
   private(set) var tasks: [TaskID: TaskRecord] = [:]
   var newTasks: [TaskID] = []
+  /// The records of replaced tasks as they were before this commit.
+  private(set) var replaced: [TaskID: TaskRecord] = [:]
   /// Every incarnation that this commit has to do with, in the order of the first accesses.
   var opened: [OpenDocument] = []
   /// The newest incarnation at each address, as a place in `opened`.
@@ -190,11 +192,15 @@ package final class Transaction {
     _ definition: TaskDefinition,
     input: JSON,
     owner: TaskID? = nil,
-    conversation: ConversationID
+    conversation: ConversationID,
+    background: Bool = false,
+    abandonOnRestart: Bool = false
   ) async throws -> TaskRecord {
     try check()
     hasWrittenTable = true
     try await requireConversation(conversation)
+    let checkpoint = try definition.initial(input)
+    try definition.check(checkpoint)
     let record = TaskRecord(
       id: TaskID.known(try mint()),
       conversationId: conversation,
@@ -202,7 +208,9 @@ package final class Transaction {
       version: definition.version,
       input: input,
       owner: owner,
-      state: .pending(checkpoint: definition.initial(input))
+      background: background,
+      abandonOnRestart: abandonOnRestart,
+      state: .pending(checkpoint: checkpoint)
     )
     put(record)
     newTasks.append(record.id)
@@ -239,6 +247,7 @@ package final class Transaction {
       record.restarts = nil
     }
     if !minted.contains(record.id.value) { facts.types[record.id.value] = .task }
+    if tasks[record.id] == nil { replaced[record.id] = candidate }
     put(record)
   }
 

@@ -75,12 +75,15 @@ extension Session {
   /// Reads the graph of live tasks.
   func taskGraphFold(blocked: [TaskID: String]) async throws -> TaskGraphFold {
     var conversations: [TaskID: [ConversationID]] = [:]
-    let tasks = liveTasks
-    for id in tasks.keys {
-      let query = ConversationQuery(ownerTaskId: id)
-      let owned = try await Page.all { try await self.store.scanConversations(query, $0) }
-      conversations[id] = owned.map { $0.id }
+    var tasks: [TaskRecord] = []
+    for status in TaskState.Status.allCases where status != .terminal {
+      tasks += try await Page.all { try await self.store.scanTasks(.init(status: status), $0) }
     }
-    return TaskGraphFold(Array(tasks.values), conversations: conversations, blocked: blocked)
+    for task in tasks {
+      let query = ConversationQuery(ownerTaskId: task.id)
+      let owned = try await Page.all { try await self.store.scanConversations(query, $0) }
+      conversations[task.id] = owned.map { $0.id }
+    }
+    return TaskGraphFold(tasks, conversations: conversations, blocked: blocked)
   }
 }

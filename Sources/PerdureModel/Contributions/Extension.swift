@@ -4,20 +4,34 @@ public import PerdureValue
 ///
 /// A Swift value and a plugin provide the same thing.
 ///
-/// This version serves tools; the other kinds of contribution come with their engines.
+/// This version serves tools and task types; the other kinds of contribution come with their
+/// engines. Task types count for every conversation, whatever it selects.
 public struct Extension: Sendable {
   /// The name under which conversations select it.
   public var name: String
   /// What is shown of it.
   public var version: String
   public var tools: [Tool]
+  public var tasks: [any TaskContribution]
 
   /// Makes an extension.
-  public init(name: String, version: String = "0", tools: [Tool] = []) {
+  public init(
+    name: String,
+    version: String = "0",
+    tools: [Tool] = [],
+    tasks: [any TaskContribution] = []
+  ) {
     self.name = name
     self.version = version
     self.tools = tools
+    self.tasks = tasks
   }
+}
+
+/// A kind of durable task as an extension carries it; `TaskType` makes one.
+public protocol TaskContribution: Sendable {
+  /// The kind of its tasks, as it is stored with them.
+  var name: String { get }
 }
 
 /// Whether a call that was cut off may be run again.

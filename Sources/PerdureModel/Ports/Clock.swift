@@ -22,8 +22,8 @@ extension HostClock {
 /// Something that went wrong and was contained; a report never changes what happens.
 public struct Report: Sendable {
   /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
-  /// `extension_error`, `task_outdated`, `plugin_log`, `plugin_strike`, `plugin_slow_start`,
-  /// `listener_error`.
+  /// `extension_error`, `task_outdated`, `migration_failed`, `plugin_log`, `plugin_strike`,
+  /// `plugin_slow_start`, `listener_error`.
   public var type: String
   /// One sentence.
   public var message: String

@@ -92,7 +92,7 @@ public struct TaskRecord: Sendable, Equatable {
 }
 
 /// How a task that waits for several others treats a failure of one.
-public enum JoinPolicy: String, Sendable {
+public enum JoinPolicy: String, Sendable, CaseIterable {
   /// The others get an abort mark as soon as one does not complete.
   case failFast
   /// It waits until all are terminal.
