@@ -11,7 +11,7 @@ struct Removal {
   private static let task = TaskDefinition(
     name: "crash.task",
     version: 1,
-    initial: { _ in [:] },
+    initial: { _ in ["phase": "start"] },
     phases: [:],
     abort: { _, _ in },
     migrate: nil,

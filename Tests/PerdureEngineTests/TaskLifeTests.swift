@@ -140,8 +140,9 @@ import Testing
     let engine = try await bench.open([task])
     let id = try await engine.create(task)
     #expect(try await engine.outcome(id) == .faulted(message: "no durable progress"))
-    #expect(bench.reports.all.map(\.type) == ["task_faulted"])
     try await bench.end(engine)
+    // Told once it is on disk, and before the end, which waits for what runs.
+    #expect(bench.reports.all.map(\.type) == ["task_faulted"])
   }
 
   @Test func `an ending task owns nothing new`() async throws {

@@ -111,7 +111,9 @@ extension Session {
     }
     var first: TaskRecord?
     try await forEachLiveTask { task in
-      guard ids.contains(task.conversationId), first.map({ task.id < $0.id }) ?? true else { return }
+      guard ids.contains(task.conversationId), first.map({ task.id < $0.id }) ?? true else {
+        return
+      }
       first = task
     }
     if let first { throw busy(first.conversationId, "its task \(first.id)") }
