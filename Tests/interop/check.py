@@ -347,7 +347,8 @@ class Exchange:
         all_of_it = os.path.join(self.folder, "features.json")
         with open(all_of_it, "w") as file:
             json.dump({**self.scenarios, "more": features["more"],
-                       "scenarios": {**features["refused"], **features["settled"]}}, file)
+                       "scenarios": {**features["refused"], **features["continued"],
+                                     **features["settled"]}}, file)
         for name in features["refused"]:
             path = self.path("refused " + name)
             if not self.ended(name + ": is written", self.other.run("write", path, all_of_it, name),
@@ -360,6 +361,17 @@ class Exchange:
                               None if result.stdout.startswith("unsupported_feature: ") else result.stdout)
             after = self.same(path, name + ", refused")
             self.checks.check(name + ": the refusal changes nothing", differences(before, after))
+            self.ended(name + ": pi_durable goes on",
+                       self.other.run("resume", path, all_of_it), 0)
+            self.same(path, name + ", finished")
+        for name in features["continued"]:
+            path = self.path("continued " + name)
+            if not self.ended(name + ": is written", self.other.run("write", path, all_of_it, name),
+                              self.other.died):
+                continue
+            self.same(path, name)
+            self.ended(name + ": Perdure goes on", self.perdure.run("resume", path, SCENARIOS), 0)
+            self.same(path, name + ", continued")
             self.ended(name + ": pi_durable goes on",
                        self.other.run("resume", path, all_of_it), 0)
             self.same(path, name + ", finished")
