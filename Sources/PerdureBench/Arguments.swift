@@ -22,6 +22,7 @@ struct Arguments: Sendable {
     usage: perdure-bench WORKLOAD --dir DIR [--n N] [--sync full|normal] [--mode MODE]
 
       w1      N turns of one tool call each (200)
+      w4      an answer of N pieces (20000) until a subscriber has all of it; --mode paced
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE

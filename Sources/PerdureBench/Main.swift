@@ -20,6 +20,7 @@ struct Main {
   private static func run(_ arguments: Arguments) async throws {
     switch arguments.workload {
     case "w1": try await ToolLoop.run(arguments)
+    case "w4": try await Streaming.run(arguments)
     case "w5": try await ColdStart.run(arguments)
     case "w6": try await Border.run(arguments)
     case "w7": try await Crash.run(arguments)

@@ -91,7 +91,10 @@ extension AgentState {
   ) throws(OperationError) {
     let path: [PathSegment] = ["generation", "message"]
     for change in changes { try live.apply(change.operation.under(path)) }
-    try live.apply(.set(path + ["usage"], usage))
+    // A message without usage is told with an empty one.
+    if usage != [:] || live.value(at: path)?["usage"] != nil {
+      try live.apply(.set(path + ["usage"], usage))
+    }
   }
 
   private mutating func end(_ entry: EntryRecord) throws(OperationError) {
