@@ -23,6 +23,7 @@ struct Arguments: Sendable {
 
       w1      N turns of one tool call each (200)
       w4      an answer of N pieces (20000) until a subscriber has all of it; --mode paced
+              --mode unread: N commits beside a subscriber who never reads
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE

@@ -7,9 +7,10 @@ enum Streaming {
   private static let text = "abcd "
 
   static func run(_ arguments: Arguments) async throws {
-    guard ["", "paced"].contains(arguments.mode) else {
-      throw Arguments.wrong("w4 has the modes paced and none, not '\(arguments.mode)'")
+    guard ["", "paced", "unread"].contains(arguments.mode) else {
+      throw Arguments.wrong("w4 has the modes paced, unread and none, not '\(arguments.mode)'")
     }
+    if arguments.mode == "unread" { return try await leaveUnread(arguments) }
     let calibration = try Calibration(in: arguments.folder)
     let source = Source(count: arguments.count ?? 20_000, isPaced: arguments.mode == "paced")
     let harness = try await Harness.open(
@@ -33,6 +34,37 @@ enum Streaming {
     line["mode"] = .string(arguments.mode.isEmpty ? "unpaced" : arguments.mode)
     line["sync"] = .string(arguments.sync)
     line["written_bytes"] = .int(bytes)
+    line.print(calibration)
+  }
+
+  /// Measures what a subscriber costs who never reads, over many commits of 1 KB each.
+  private static func leaveUnread(_ arguments: Arguments) async throws {
+    let calibration = try Calibration(in: arguments.folder)
+    let count = arguments.count ?? 20_000
+    let harness = try await Harness.open(
+      .sqliteFile(at: arguments.folder + "/perdure.db", durability: .normal),
+      models: BenchModel(calls: 0, stamps: nil)
+    )
+    let conversation = try await harness.root()
+    let text = String(repeating: "x", count: 1_000)
+    let events = try await conversation.events()
+    var peaks: [Double] = []
+    for number in 0..<count {
+      try await conversation.configure(
+        Conversation.AgentChange(instructions: "\(number) \(text)")
+      )
+      // The first commits fill what may wait, and every cache.
+      if number == count / 10 || number == count - 1 { peaks.append(Machine.peakMegabytes) }
+    }
+    try await harness.close()
+    var waiting = 0
+    for try await batch in events { waiting += batch.count }
+    var line = ResultLine("w4")
+    line["mode"] = "unread"
+    line["n"] = .int(Int64(count))
+    line["events_left"] = .int(Int64(waiting))
+    line.set("rss_after_tenth_mb", peaks.first ?? 0)
+    line.set("rss_after_all_mb", peaks.last ?? 0)
     line.print(calibration)
   }
 

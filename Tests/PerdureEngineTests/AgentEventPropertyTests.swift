@@ -95,6 +95,7 @@ import Testing
         if batch.sequence == publication.sequence {
           #expect(!batch.events.isEmpty)
           for event in batch.events { try state.apply(event) }
+          #expect(!batch.events.contains(where: Self.retellsRun), "seed \(seed)")
           batches.removeFirst()
         } else if case .snapshot? = batch.events.first {
           continue
@@ -103,6 +104,12 @@ import Testing
       }
       #expect(batches.isEmpty, "seed \(seed)")
       return self.batches.all.flatMap(\.events)
+    }
+
+    /// Whether the rest of a commit says something of the run, which other events tell.
+    private static func retellsRun(_ event: AgentEvent) -> Bool {
+      guard case .liveUpdate(let operations) = event else { return false }
+      return operations.contains { $0.json.array?[1].array?.first == "run" }
     }
 
     private func shown(_ view: ConversationFold) -> AgentState {
