@@ -81,11 +81,8 @@ enum Streaming {
         } else {
           try state?.apply(event)
         }
-        if case .messageUpdate = event { result.updates += 1 }
-        if case .messageStart(let message) = event, message["role"] == "assistant" {
-          result.updates += 1
-        }
       }
+      if batch.contains(where: isOfAnswer) { result.commits += 1 }
       let length = length(of: state)
       result.note(length / text.utf8.count, at: now, source)
       if length >= source.count * text.utf8.count {
@@ -94,6 +91,16 @@ enum Streaming {
       }
     }
     throw PerdureError(.invalidInput, "the events ended before the answer")
+  }
+
+  /// Whether an event tells of the answer, a part of it or the whole.
+  private static func isOfAnswer(_ event: AgentEvent) -> Bool {
+    switch event {
+    case .messageUpdate: true
+    case .messageStart(let message): message["role"] == "assistant"
+    case .messageEnd(let entry): entry.kind == "pi.assistant"
+    default: false
+    }
   }
 
   /// The bytes of the answer that the subscriber holds.
@@ -106,7 +113,8 @@ enum Streaming {
 
   /// What the subscriber saw.
   private struct Result {
-    var updates = 0
+    /// The commits that had a part of the answer, or all of it.
+    var commits = 0
     var end: Int64 = 0
     private var seen = 0
     private var lags: [Double] = []
@@ -123,9 +131,8 @@ enum Streaming {
       line["n"] = .int(Int64(source.count))
       line.set("s", seconds)
       line.set("deltas_per_s", Double(source.count) / max(seconds, 0.000_001))
-      // Each update is one commit of a part of the answer; the answer itself is one more.
-      line["commits"] = .int(Int64(updates + 1))
-      line.set("commits_per_s", Double(updates + 1) / max(seconds, 0.000_001))
+      line["commits"] = .int(Int64(commits))
+      line.set("commits_per_s", Double(commits) / max(seconds, 0.000_001))
       line.set("lag_p50_ms", percentile(lags, 50))
       line.set("lag_p99_ms", percentile(lags, 99))
       line.set("lag_max_ms", lags.max() ?? 0)
