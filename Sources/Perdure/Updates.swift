@@ -137,7 +137,7 @@ extension Updates {
     _ watch: Watch<Value>,
     of engine: Engine,
     _ transform: @escaping @Sendable (Change) throws(PerdureError) -> Element
-  ) {
+  ) where Value.Step == PerdureValue.Operation {
     let first = Mailbox<Bool>()
     first.change { $0 = [true] }
     first.end(.stopped)
@@ -164,7 +164,8 @@ extension Updates {
 }
 
 extension Updates<Change> {
-  init<Value: Fold>(_ watch: Watch<Value>, of engine: Engine) {
+  init<Value: Fold>(_ watch: Watch<Value>, of engine: Engine)
+  where Value.Step == PerdureValue.Operation {
     self.init(watch, of: engine) { (change) throws(PerdureError) in change }
   }
 }

@@ -30,6 +30,8 @@ struct Arguments: Sendable {
               another, each in a process of its own)
       w3open  a store with H entries (10,000) in one conversation: from opening it to the first
               request, N times (5), each in a process of its own
+      w4      an answer of N pieces (20000) until a subscriber has all of it; --mode paced
+              --mode unread: N commits beside a subscriber who never reads
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE

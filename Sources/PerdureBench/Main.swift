@@ -23,6 +23,7 @@ struct Main {
     case "w2": try await ManyConversations.run(arguments)
     case "w3": try await LongTranscript.run(arguments)
     case "w3open": try await LongTranscript.open(arguments)
+    case "w4": try await Streaming.run(arguments)
     case "scale": try await Scale.run(arguments)
     case "append": try await DocumentAppend.run(arguments)
     case "seed": try await Seed.run(arguments)

@@ -103,19 +103,8 @@ package struct ConversationFold: Fold {
   }
 
   private mutating func append(_ entry: EntryRecord) -> Operation {
-    guard let start = entry.head else {
-      value.entries.append(entry)
-      return .splice(
-        ["entries"],
-        at: value.entries.count - 1,
-        remove: 0,
-        insert: [entry.json]
-      )
-    }
-    // What lies before the mounted entries does not come back, even if the marker asks for it.
-    let kept =
-      value.entries.firstIndex { $0.head == nil && $0.id >= start } ?? value.entries.count
-    value.entries.replaceSubrange(..<kept, with: [entry])
-    return .splice(["entries"], at: 0, remove: kept, insert: [entry.json])
+    let place = entry.head == nil ? value.entries.count : 0
+    let removed = value.entries.advance(by: entry)
+    return .splice(["entries"], at: place, remove: removed, insert: [entry.json])
   }
 }

@@ -1,10 +1,13 @@
 package import PerdureValue
 
-/// A value that follows events, and says by which operations it changes.
+/// A value that follows events, and says by which steps it changes.
 ///
-/// Applied to the `json` of before, the operations give the `json` of after.
+/// Steps are operations, unless a fold has others: applied to the `json` of before, they give the
+/// `json` of after.
 package protocol Fold: Sendable {
   associatedtype Event: Sendable
+  /// What those who follow the value are told.
+  associatedtype Step: Sendable = Operation
   /// What the outside is shown.
   associatedtype Value: Sendable
 
@@ -13,26 +16,10 @@ package protocol Fold: Sendable {
   /// Why it will never change again, once what it follows is gone.
   var end: WatchEnd? { get }
 
-  /// Follows one event; without operations the event did not concern it.
-  mutating func apply(_ event: Event) -> [Operation]
+  /// Follows one event; without steps the event did not concern it.
+  mutating func apply(_ event: Event) -> [Step]
 }
 
 extension Fold {
   package var end: WatchEnd? { nil }
-}
-
-extension Operation {
-  /// The same change of a value that lies at `prefix` in another one.
-  package func under(_ prefix: [PathSegment]) -> Operation {
-    switch self {
-    case .replace(let value): .set(prefix, value)
-    case .set(let path, let value): .set(prefix + path, value)
-    case .delete(let path): .delete(prefix + path)
-    case .append(let path, let text): .append(prefix + path, text)
-    case .trim(let path, let count): .trim(prefix + path, count)
-    case .splice(let path, let index, let remove, let items):
-      .splice(prefix + path, at: index, remove: remove, insert: items)
-    case .reorder(let path, let order): .reorder(prefix + path, order)
-    }
-  }
 }

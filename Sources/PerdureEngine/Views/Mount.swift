@@ -5,7 +5,7 @@ import Synchronization
 /// What the readers of a mount are told.
 enum MountSignal<Value: Fold>: Sendable {
   /// It changed in the commit of this number, to this.
-  case changed([Operation], sequence: Int64, Value)
+  case changed([Value.Step], sequence: Int64, Value)
   case ended(WatchEnd)
 }
 
@@ -73,11 +73,11 @@ final class Mount<Value: Fold>: Sendable {
     state.withLock { state in
       if let sequence, sequence <= start { return true }
       guard state.end == nil else { return false }
-      let operations = state.fold.apply(event)
-      if !operations.isEmpty {
+      let steps = state.fold.apply(event)
+      if !steps.isEmpty {
         if let sequence { state.sequence = sequence }
         for reader in state.readers.values {
-          reader(.changed(operations, sequence: state.sequence, state.fold))
+          reader(.changed(steps, sequence: state.sequence, state.fold))
         }
       }
       guard let end = state.fold.end else { return true }

@@ -35,6 +35,23 @@ extension Session {
     )
   }
 
+  /// Reads what a conversation does, or `nil` if there is none.
+  func agentEventFold(_ id: ConversationID) async throws -> AgentEventFold? {
+    guard let view = try await conversationFold(id)?.value else { return nil }
+    var documents: [StoredDocument] = []
+    for definition in AgentEventFold.definitions {
+      let address = try definition.address(in: .conversation(id), key: nil)
+      if let document = try await storedDocument(definition, at: address) {
+        documents.append(document)
+      }
+    }
+    let decided = liveTasks.values.filter { task in
+      task.conversationId == id && task.kind == GenerationTask.name
+        && task.state.status == .completing
+    }
+    return AgentEventFold(view, documents: documents, decided: Set(decided.map { $0.id }))
+  }
+
   /// Reads the living members of a family, as its definition sees them, in the order of their
   /// creation.
   ///

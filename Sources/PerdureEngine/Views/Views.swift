@@ -35,6 +35,7 @@ package final class Views: Sendable {
   private let documents = MountTable<DocumentAddress, Form, DocumentFold>()
   private let families = MountTable<Family, Form, FamilyFold>()
   private let graphs = MountTable<Bool, Bool, TaskGraphFold>()
+  private let works = MountTable<ConversationID, Bool, AgentEventFold>()
   private let state = Mutex(State())
 
   init(session: Session, scheduler: Scheduler) {
@@ -49,6 +50,7 @@ package final class Views: Sendable {
   /// How many views are kept up to date.
   package var mountCount: Int {
     conversations.count + documents.count + families.count + graphs.count
+      + works.count
   }
 
   // MARK: What there is
@@ -71,6 +73,18 @@ package final class Views: Sendable {
     mounting: [DocumentDefinition] = []
   ) async throws -> Latest<ConversationFold> {
     try await found(Latest.make { try await self.attach(id, mounting, $0) }, id)
+  }
+
+  /// Follows what a conversation does, commit by commit; an unknown one throws `notFound`.
+  package func events(of id: ConversationID) async throws -> AgentEventReader {
+    try await found(
+      AgentEventReader.make { join in
+        try await self.attach(to: self.works, id, true, join) {
+          try await self.session.agentEventFold(id)
+        }
+      },
+      id
+    )
   }
 
   /// Follows the document that lives at an address with every change; `nil` if there is none.
@@ -267,6 +281,7 @@ package final class Views: Sendable {
     var addresses: Set<DocumentAddress> = []
     var touchedFamilies: Set<Family> = []
     var touchesTasks = false
+    var active: Set<ConversationID> = []
     for change in publication.changes {
       switch change {
       case .entry(let record): touched.insert(record.conversationId)
@@ -276,16 +291,23 @@ package final class Views: Sendable {
           touchedFamilies.insert(Family(kind: record.address.kind, scope: record.address.scope))
         }
         if case .conversation(let id) = record.address.scope { touched.insert(id) }
-      case .task, .conversation: touchesTasks = true
-      // Copies belong to a conversation that this very commit creates, so nobody watches it yet.
-      case .submission, .documentCopy, .removal: break
-      case .deletion(let id): touched.insert(id)
+      case .task(let record):
+        touchesTasks = true
+        active.insert(record.conversationId)
+      case .conversation: touchesTasks = true
+      case .submission(let record): active.insert(record.conversationId)
+      case .deletion(let id):
+        touched.insert(id)
+        active.insert(id)
+      // A copy belongs to a conversation that this very commit creates, so nobody watches it yet.
+      case .documentCopy, .removal: break
       }
     }
     let sequence = publication.sequence
     for address in addresses { documents.apply(publication, to: address, at: sequence) }
     for family in touchedFamilies { families.apply(publication, to: family, at: sequence) }
     for id in touched { conversations.apply(publication, to: id, at: sequence) }
+    for id in active.union(touched) { works.apply(publication, to: id, at: sequence) }
     if touchesTasks { graphs.apply(.publication(publication), to: true, at: sequence) }
   }
 
@@ -294,6 +316,7 @@ package final class Views: Sendable {
     documents.end(end)
     families.end(end)
     graphs.end(end)
+    works.end(end)
   }
 }
 

@@ -27,7 +27,7 @@ package protocol Observing: Sendable {
 /// What it has not read yet waits in at most 100 frames; one more, and all become one replacement
 /// by the newest value. The values are built when they are read, so a reader who never comes back
 /// costs what the operations hold and no more.
-package final class Watch<Value: Fold>: Observing {
+package final class Watch<Value: Fold>: Observing where Value.Step == Operation {
   private enum Pending: Sendable {
     case operations([Operation], sequence: Int64)
     case replacement(Value, sequence: Int64)

@@ -67,7 +67,7 @@ extension PathSegment {
     }
   }
 
-  var json: JSON {
+  package var json: JSON {
     switch self {
     case .key(let key): .string(key)
     case .index(let index): .int(index)
