@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct AbortTests {
+@Suite(.timeLimit(.minutes(5))) struct AbortTests {
   @Test func `an aborted answer leaves its input unanswered`() async throws {
     let bench = TestBench()
     let model = LiveModel()

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct AdmissionTests {
+@Suite(.timeLimit(.minutes(5))) struct AdmissionTests {
   private static let silent = ScriptedModel { _ in ScriptedModel.text("hello") }
 
   private func code(_ body: () async throws -> Void) async -> PerdureError.Code? {

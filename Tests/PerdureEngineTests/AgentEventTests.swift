@@ -116,7 +116,7 @@ extension TaskRecord {
 }
 
 /// The events of one commit each (20.4), as tables.
-@Suite(.timeLimit(.minutes(1))) struct AgentEventTests {
+@Suite(.timeLimit(.minutes(5))) struct AgentEventTests {
   private static let ended = TaskState.terminal(.completed(result: [:]))
   private static let began = TaskState.pending(checkpoint: [:])
   private static let answer: JSON = ["role": "assistant", "content": []]

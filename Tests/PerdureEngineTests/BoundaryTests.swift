@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct BoundaryTests {
+@Suite(.timeLimit(.minutes(5))) struct BoundaryTests {
   /// One row of the table: what is queued, and what a boundary makes of it.
   struct Row: Sendable, CustomTestStringConvertible {
     var testDescription: String

@@ -2,7 +2,7 @@ import PerdureEngine
 import PerdureModel
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct CommitLineTests {
+@Suite(.timeLimit(.minutes(5))) struct CommitLineTests {
   @Test func `the line is given in the order in which it was asked for`() async throws {
     let line = CommitLine()
     let order = Log<Int>()

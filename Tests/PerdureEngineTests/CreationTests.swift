@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct CreationTests {
+@Suite(.timeLimit(.minutes(5))) struct CreationTests {
   private func open(
     _ bench: TestBench,
     _ hook: @escaping Session.CreationHook

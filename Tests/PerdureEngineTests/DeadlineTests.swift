@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DeadlineTests {
+@Suite(.timeLimit(.minutes(5))) struct DeadlineTests {
   @Test func `a value within the grace after the deadline counts`() async throws {
     let bench = TestBench()
     let reasons = Log<CancelReason?>()

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DeletionTests {
+@Suite(.timeLimit(.minutes(5))) struct DeletionTests {
   private static let document = DocumentDefinition.test(kind: "test.document")
 
   /// A conversation with entries, an ended task, a settled submission and documents.
@@ -307,7 +307,7 @@ import Testing
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ArchiveTests {
+@Suite(.timeLimit(.minutes(5))) struct ArchiveTests {
   private func error(_ body: () async throws -> Void) async -> PerdureError? {
     do {
       try await body()

@@ -5,7 +5,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DocumentTests {
+@Suite(.timeLimit(.minutes(5))) struct DocumentTests {
   static let scopes: [DocumentDefinition.Scope] = [
     .session, .conversation(.latest, .initial), .conversation(.latest, .current),
     .conversation(.rewindable, .asOf), .conversation(.rewindable, .current),

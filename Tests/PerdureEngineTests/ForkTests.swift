@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ForkTests {
+@Suite(.timeLimit(.minutes(5))) struct ForkTests {
   static let asOf = DocumentDefinition.test(.conversation(.rewindable, .asOf), kind: "asOf")
   static let current = DocumentDefinition.test(
     .conversation(.latest, .current),

@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct GenerationTests {
+@Suite(.timeLimit(.minutes(5))) struct GenerationTests {
   private static func failing(_ failure: ProviderFailure, times: Int = .max) -> ScriptedModel {
     ScriptedModel { request in
       request.attempt <= times ? ScriptedModel.failure(failure) : ScriptedModel.text("at last")

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ObservationTests {
+@Suite(.timeLimit(.minutes(5))) struct ObservationTests {
   private static let note = DocumentDefinition.test(kind: "app.note")
   private static let page = DocumentDefinition.test(kind: "app.page", isFamily: true)
   private static let root = DocumentScope.conversation(.root)

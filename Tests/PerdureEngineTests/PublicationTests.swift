@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct PublicationTests {
+@Suite(.timeLimit(.minutes(5))) struct PublicationTests {
   private func session(
     _ storage: any Storage = MemoryStorage()
   ) async throws -> (

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RestartTests {
+@Suite(.timeLimit(.minutes(5))) struct RestartTests {
   /// Opens, lets `tool` start and dies; so often.
   private func die(_ times: Int, _ bench: TestBench) async throws -> TestBench {
     var bench = bench

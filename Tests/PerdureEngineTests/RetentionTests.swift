@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RetentionTests {
+@Suite(.timeLimit(.minutes(5))) struct RetentionTests {
   private func bench(documents: Int64?, contexts: Int64? = nil) -> TestBench {
     var bench = TestBench()
     bench.settings.documentRetentionMs = documents

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SessionClosingTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionClosingTests {
   @Test func `closing lets an admitted commit settle and refuses the next`() async throws {
     let memory = MemoryStorage()
     let session = try await Session.open(memory, clock: ManualClock())

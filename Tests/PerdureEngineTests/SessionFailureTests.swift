@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SessionFailureTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionFailureTests {
   /// Fails one call and every later one, as a disk does that is gone.
   final class FailingStorage: ForwardingStorage {
     let base: any Storage

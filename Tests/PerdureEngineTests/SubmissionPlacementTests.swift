@@ -3,7 +3,7 @@ import PerdureModel
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SubmissionPlacementTests {
+@Suite(.timeLimit(.minutes(5))) struct SubmissionPlacementTests {
   private func submission(
     _ bench: StoreBench,
     _ kind: SubmissionRecord.Kind,

@@ -88,7 +88,7 @@ extension SubmissionDraft {
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct SubmissionTests {
+@Suite(.timeLimit(.minutes(5))) struct SubmissionTests {
   // MARK: Admission
 
   /// One row of the table: what is submitted where, and what becomes of it.

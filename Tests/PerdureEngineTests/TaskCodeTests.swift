@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// How tasks find their code, and what happens when it is missing, old, new or replaced.
-@Suite(.timeLimit(.minutes(1))) struct TaskCodeTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskCodeTests {
   private static func ending(
     _ result: JSON,
     version: Int64 = 1,

@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct TaskGraphTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskGraphTests {
   private func id(_ value: Int64) throws -> TaskID { try #require(TaskID(value)) }
 
   private func task(_ number: Int64, _ state: TaskState) throws -> TaskRecord {

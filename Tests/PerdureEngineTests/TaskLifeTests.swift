@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// What the code of tasks may do, and what aborts, restarts and waits do to tasks.
-@Suite(.timeLimit(.minutes(1))) struct TaskLifeTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskLifeTests {
   private static func complete(_ runtime: TaskRuntime, _ result: JSON = .null) async throws {
     try await runtime.commit { _, _ in .terminal(.completed(result: result)) }
   }

@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct TaskWaitTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskWaitTests {
   // MARK: failFast
 
   struct Join: Sendable, CustomTestStringConvertible {

@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ToolTests {
+@Suite(.timeLimit(.minutes(5))) struct ToolTests {
   /// Runs one call of `tool` and returns its result, its task and the engine's bench.
   private func run(
     _ tool: Tool,

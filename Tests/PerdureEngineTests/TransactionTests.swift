@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct TransactionTests {
+@Suite(.timeLimit(.minutes(5))) struct TransactionTests {
   static let definition = TaskDefinition(
     name: "test.task",
     version: 1,

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ViewTests {
+@Suite(.timeLimit(.minutes(5))) struct ViewTests {
   private let bench = TestBench()
 
   private func open() async throws -> Engine {

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// Disks that take their time: nothing is confirmed early, nothing is lost, nobody gives up.
-@Suite(.timeLimit(.minutes(1))) struct SlowDiskTests {
+@Suite(.timeLimit(.minutes(5))) struct SlowDiskTests {
   enum Kind: String, CaseIterable { case sqlite, jsonl }
 
   private final class Confirmation: Sendable {

@@ -3,7 +3,7 @@ import PerdureTestKit
 import Testing
 
 /// The events of conversations as applications read them.
-@Suite(.timeLimit(.minutes(1))) struct AgentEventsTests {
+@Suite(.timeLimit(.minutes(5))) struct AgentEventsTests {
   private func open() async throws -> (Harness, Conversation) {
     let harness = try await Harness.open(
       .memory,

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// What applications ask of conversations.
-@Suite(.timeLimit(.minutes(1))) struct ConversationTests {
+@Suite(.timeLimit(.minutes(5))) struct ConversationTests {
   private static let echoing = ScriptedModel { request in
     ScriptedModel.text(request.messages.last?["content"]?.text ?? "nothing")
   }

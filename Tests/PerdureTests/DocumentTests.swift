@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DocumentTests {
+@Suite(.timeLimit(.minutes(5))) struct DocumentTests {
   struct Notes: Codable, Sendable, Equatable {
     var title = ""
     var lines: [String] = []

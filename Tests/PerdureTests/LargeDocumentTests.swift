@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct LargeDocumentTests {
+@Suite(.timeLimit(.minutes(5))) struct LargeDocumentTests {
   struct Book: Codable, Sendable {
     var text: String
     var lines: [String]

@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ObservationTests {
+@Suite(.timeLimit(.minutes(5))) struct ObservationTests {
   struct Note: Codable, Sendable, Equatable { var text = "" }
 
   private static let note = Document("app.note", scope: .session) { _ in Note() }

@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct TaskTypeTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskTypeTests {
   struct Order: Codable, Sendable {
     var pages: [String]
   }

@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct UpdatesTests {
+@Suite(.timeLimit(.minutes(5))) struct UpdatesTests {
   private func open() async throws -> (Harness, Conversation) {
     let harness = try await Harness.open(
       .memory,
