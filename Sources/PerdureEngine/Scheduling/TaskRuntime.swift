@@ -76,7 +76,7 @@ package struct TaskRuntime: Sendable {
   package let mode: Mode
   let signal: InvocationSignal
   let surroundings: TaskSurroundings
-  private let scheduler: Scheduler
+  let scheduler: Scheduler
 
   init(
     record: TaskRecord,
@@ -104,7 +104,11 @@ package struct TaskRuntime: Sendable {
     let stored = try await scheduler.session.line.hold {
       try await scheduler.session.value(.agent, conversationId)
     }
-    return Agent(stored, registry: surroundings.registry.snapshot)
+    return Agent(
+      stored,
+      registry: surroundings.registry.snapshot,
+      defaults: settings.extensions
+    )
   }
 
   /// Returns the context of this task's conversation up to `cutoff`, for a request.
