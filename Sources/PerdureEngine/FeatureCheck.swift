@@ -56,12 +56,10 @@ struct FeatureCheck {
       throw PerdureError(.notFound, "conversation \(id) does not exist")
     }
     if record.owner != nil { throw Self.lacks("owned conversations (conversation \(id))") }
-    for definition in [DocumentDefinition.live, .inbox, .usage, .provider] {
+    for definition in [DocumentDefinition.live, .inbox, .usage, .provider, .agent] {
       // Throws for a document of a newer version.
       _ = try await session.snapshot(definition, id)
     }
-    let agent = try await session.snapshot(.agent, id)
-    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
   }
 
   private static func lacks(_ feature: String) -> PerdureError {
