@@ -12,8 +12,8 @@ struct HookChain: Sendable {
     case nothing
   }
 
-  let agent: Agent
   let hooks: [InstalledHook]
+  private let info: AgentInfo
   private let runtime: TaskRuntime
 
   /// Whether it is called although the host is closing, because it will not be called again.
@@ -28,12 +28,19 @@ struct HookChain: Sendable {
   ) async throws {
     runtime = phase.runtime
     self.outlivesClosing = outlivesClosing
-    agent = try await phase.get()
+    // Resolving a conversation costs more than most phases do otherwise.
+    guard runtime.surroundings.registry.hasHooks else {
+      hooks = []
+      info = AgentInfo()
+      return
+    }
+    let agent = try await phase.get()
     let fitting = agent.hooks.filter { installed in
       installed.hook.point == point
         && (tool.map { Self.fits(installed.hook.tools, $0.string) } ?? true)
     }
     hooks = fitting.count < 2 ? fitting : Self.ranked(fitting)
+    info = hooks.isEmpty ? AgentInfo() : agent.info
   }
 
   /// Those who decide see what will run; those who watch see what did.
@@ -68,11 +75,7 @@ struct HookChain: Sendable {
     misuse: (Answer) -> String?
   ) async throws -> Verdict<Answer> {
     try checkSignal()
-    let call = ContributionCall(
-      runtime,
-      agent: agent.info,
-      extensionName: installed.extensionName
-    )
+    let call = ContributionCall(runtime, agent: info, extensionName: installed.extensionName)
     defer { call.end() }
     let end = await TimedCall<Answer>.run(
       runtime.surroundings.clock,

@@ -50,6 +50,9 @@ package final class Registry: Sendable {
   /// The installed extensions in order; a value that later changes do not touch.
   package var snapshot: [InstalledExtension] { state.withLock { $0 } }
 
+  /// Whether any extension has hooks.
+  var hasHooks: Bool { state.withLock { $0.contains { !$0.hooks.isEmpty } } }
+
   /// Adds an extension, or replaces the one of the same name in its place.
   ///
   /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.

@@ -1,6 +1,6 @@
 public import PerdureValue
 
-/// Code that is called at a point of a task: before a request, after a call, …
+/// Code that is called at a point of a task, such as before a request or after a call.
 ///
 /// At each point changing observers come first, then changing guards, guards and observers, each
 /// in the order of their extensions: so those who decide see what will run, and those who watch
