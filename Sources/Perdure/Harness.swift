@@ -55,6 +55,32 @@ public struct HarnessSettings: Sendable, Equatable {
     case withdraw
   }
 
+  /// How much may be spent; what is absent is not limited.
+  public struct Budget: Sendable, Equatable {
+    /// Tokens of all kinds together.
+    public var tokens: Int64?
+    /// Money, in the currency of the provider's prices.
+    public var cost: Double?
+
+    /// Makes a budget.
+    public init(tokens: Int64? = nil, cost: Double? = nil) {
+      self.tokens = tokens
+      self.cost = cost
+    }
+  }
+
+  /// The extensions of conversations that have chosen none; `nil`: all, as they were installed.
+  public var extensions: [String]?
+  /// How many answers of the model a run may have; `nil`: any number.
+  ///
+  /// A run that would need another one ends, its inputs unanswered with the reason `max_turns`.
+  public var maxTurns: Int?
+  /// What a run may use before its last request.
+  ///
+  /// A run that has used it up ends, its inputs unanswered with the reason `budget`.
+  public var runBudget = Budget()
+  /// What all runs of a conversation may use together before the last request.
+  public var conversationBudget = Budget()
   /// Whether failed requests are sent again.
   public var retries: Bool = true
   /// How often a failed request is sent again.
@@ -85,6 +111,13 @@ public struct HarnessSettings: Sendable, Equatable {
 
   var engine: Settings {
     var settings = Settings()
+    settings.extensions = extensions
+    settings.maxTurns = maxTurns
+    settings.runBudget = Settings.Budget(tokens: runBudget.tokens, cost: runBudget.cost)
+    settings.conversationBudget = Settings.Budget(
+      tokens: conversationBudget.tokens,
+      cost: conversationBudget.cost
+    )
     settings.retry.isEnabled = retries
     settings.retry.maxRetries = maxRetries
     settings.retry.baseDelayMs = retryBaseDelay.milliseconds
@@ -130,7 +163,10 @@ public final class Harness: Sendable {
   ///
   /// Throws `storeInUse` if another process owns the store, `storeUnreadable` if the file is no
   /// store of a known version, `storeUnwritable` if it cannot be written, and
-  /// `invalidConfiguration` if an extension breaks a rule.
+  /// `invalidConfiguration` if an extension breaks a rule or a pinned one is missing.
+  ///
+  /// The extensions named in `pinned` count in every conversation, before all others and whatever it
+  /// selects; no other extension can take the place of their tools and sections.
   ///
   /// `conversationCreated` runs within every commit that creates a conversation or a fork, whoever
   /// commits it, and may add to that commit; if it throws, nothing is written. Tables cannot be
@@ -142,6 +178,7 @@ public final class Harness: Sendable {
     _ location: StoreLocation,
     models: any ModelProvider,
     extensions: [Extension] = [],
+    pinned: [String] = [],
     settings: @escaping @Sendable () -> HarnessSettings = { HarnessSettings() },
     clock: any HostClock = SystemClock(),
     conversationCreated: (
@@ -150,7 +187,7 @@ public final class Harness: Sendable {
     onReport: @escaping @Sendable (Report) -> Void = { _ in },
     onWake: (@Sendable (HarnessWake) -> Void)? = nil
   ) async throws -> Harness {
-    let registry = Registry()
+    let registry = Registry(pinned: pinned)
     for value in extensions { try registry.install(value) }
     let storage = try await location.open()
     var creation: Session.CreationHook?

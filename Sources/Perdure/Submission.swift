@@ -10,7 +10,8 @@ public struct Submission: Sendable {
   /// Returns the text of the answer, once it is on disk.
   ///
   /// Throws why there is none if the submission ends without an answer: `provider_unavailable`,
-  /// `authentication`, `quota`, `overflow`, `no_model`, `aborted`, `reset`, …
+  /// `authentication`, `quota`, `overflow`, `no_model`, `aborted`, `reset`, `refused`,
+  /// `max_turns`, `budget`, …
   public func answer() async throws -> String {
     switch try await wait().state {
     case .done(_, let answer?):

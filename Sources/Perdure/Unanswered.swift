@@ -31,6 +31,9 @@ package enum Unanswered {
     case "aborted": "the run was aborted"
     case "reset": "the conversation was reset before there was an answer"
     case "run_failed": "the run before it failed"
+    case "refused": "a hook refused the request"
+    case "max_turns": "the run has had all the answers that it may have"
+    case "budget": "the budget is used up"
     case "faulted": "the run failed inside Perdure"
     default: "the run got no answer"
     }
@@ -41,6 +44,8 @@ package enum Unanswered {
     case "authentication": "put one into the variable that the provider reads"
     case "quota": "raise the limit at the provider, or choose another model"
     case "retry": "submit it again later"
+    case "max_turns": "submit again to go on, or raise the setting maxTurns"
+    case "budget": "raise the budget in the settings"
     case "overflow": "choose a model with a larger context"
     default: nil
     }

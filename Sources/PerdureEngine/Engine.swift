@@ -64,6 +64,7 @@ package final class Engine: Sendable {
   /// here the storage is closed.
   package static func open(_ storage: any Storage, _ options: Options) async throws -> Engine {
     do {
+      try options.registry.requirePinned()
       let session = try await Session.open(
         storage,
         clock: options.clock,

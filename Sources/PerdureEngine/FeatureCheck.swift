@@ -40,12 +40,10 @@ struct FeatureCheck {
     guard try await session.store.conversation(id) != nil else {
       throw PerdureError(.notFound, "conversation \(id) does not exist")
     }
-    for definition in [DocumentDefinition.live, .inbox, .usage, .provider] {
+    for definition in [DocumentDefinition.live, .inbox, .usage, .provider, .agent] {
       // Throws for a document of a newer version.
       _ = try await session.snapshot(definition, id)
     }
-    let agent = try await session.snapshot(.agent, id)
-    if agent["instructions"] != nil { throw Self.lacks("instructions (conversation \(id))") }
   }
 
   private static func lacks(_ feature: String) -> PerdureError {

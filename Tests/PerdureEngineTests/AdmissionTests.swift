@@ -191,21 +191,12 @@ import Testing
       }
     }
 
-    static func document(_ feature: String, _ key: JSONString, _ value: JSON) -> Lack {
-      Lack(feature) { session in
-        try await session.commit { tx in
-          try await tx.edit(.agent, .root) { try $0.set([.key(key)], value) }
-          try await tx.startTestRun()
-        }
-      }
-    }
   }
 
   static let lacks: [Lack] = [
     .task("compaction", "pi.compaction"),
     .task("nested calls", "pi.tool", input: ["kind": "nested"]),
     .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
-    .document("instructions", "instructions", "Be brief."),
   ]
 
   @Test(arguments: lacks)
@@ -254,18 +245,6 @@ import Testing
     let engine = try await bench.afterDeath().open(Self.silent)
     #expect(await code { _ = try await engine.submit("hi", to: .root) } == .unsupportedFeature)
     try await engine.close()
-  }
-}
-
-extension Transaction {
-  /// A generation that owns an empty run.
-  func startTestRun() async throws {
-    let task = try await createTask(
-      TransactionTests.definition.named("pi.generation"),
-      input: [:],
-      conversation: .root
-    )
-    try await edit(.live, .root) { try $0.set(["run"], ["taskId": task.id.json, "inputs": []]) }
   }
 }
 

@@ -39,6 +39,8 @@ enum ExitStatus: Int32, Sendable {
     // Why a submission got no answer.
     "authentication": .authentication,
     "quota": .limit,
+    "max_turns": .limit,
+    "budget": .limit,
     .providerUnavailable: .temporary,
     "no_model": .configuration,
   ]

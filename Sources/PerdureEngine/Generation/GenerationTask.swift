@@ -28,14 +28,14 @@ enum GenerationTask {
 
   /// Fixes what will be asked: model, tools and the end of the context.
   private static func prepare(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
-    let agent = try await runtime.agent()
+    let agent = try await PhaseAgent(runtime).get()
     guard let model = agent.model, runtime.surroundings.models.model(model) != nil else {
       return try await failWithoutModel(runtime, agent.model)
     }
-    let tools = agent.tools.map { $0.tool.declaration }
-    let planned = try await runtime.surroundings.contexts.read(runtime.conversationId) { context in
-      PromptPlan.entries(for: context, tools: tools, timestamp: runtime.now)
+    if let excess = try await RunLimits(runtime).excess() {
+      return try await stop(runtime, reason: excess.reason, excess.text)
     }
+    let planned = try await plan(runtime, agent)
     let streamOptions = runtime.settings.stream
     try await runtime.commit { tx, record in
       var cutoff = runtime.surroundings.contexts.tail(of: runtime.conversationId)
@@ -55,6 +55,37 @@ enum GenerationTask {
         "thinkingLevel": .string(agent.thinkingLevel), "streamOptions": .object(streamOptions),
         "cutoff": cutoff.json,
       ])
+    }
+  }
+
+  /// Plans what the model is to be told of sections and tools.
+  private static func plan(_ runtime: TaskRuntime, _ agent: Agent) async throws -> [EntryDraft] {
+    let contexts = runtime.surroundings.contexts
+    var sections = JSONObject()
+    if !agent.sections.isEmpty || agent.instructions != nil {
+      let shown = try await contexts.read(runtime.conversationId) { $0.prompt.sections }
+      sections = try await PromptRendering(runtime: runtime, agent: agent, shown: shown).sections()
+    }
+    let tools = agent.tools.map { $0.tool.declaration }
+    let (wanted, now) = (sections, runtime.now)
+    return try await contexts.read(runtime.conversationId) { context in
+      PromptPlan.entries(for: context, sections: wanted, tools: tools, timestamp: now)
+    }
+  }
+
+  /// Ends the run before its next request, because somebody or something does not want it.
+  static func stop(_ runtime: TaskRuntime, reason: String, _ text: String) async throws {
+    try await runtime.commit { tx, record in
+      let run = try await tx.prepareFailedRun(record.conversationId, runtime.settings)
+      try await noteFailure(reason, text, nil, tx, record)
+      try await tx.endFailedRun(
+        run,
+        of: record.id,
+        record.conversationId,
+        reason: reason,
+        detail: text
+      )
+      return .terminal(.failed(message: text, detail: ["reason": .string(reason)]))
     }
   }
 

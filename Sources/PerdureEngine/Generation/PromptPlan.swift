@@ -1,43 +1,65 @@
 package import PerdureModel
 package import PerdureValue
 
-/// Plans the system entries that make a context offer the wanted tools, in the wanted order.
-///
-/// This version contributes no prompt sections; sections that a transcript shows stay as they are.
+/// Plans the system entries that make a context show the wanted sections and offer the wanted
+/// tools, each in the wanted order.
 package enum PromptPlan {
-  /// Returns the entries to append before a request; none if the model already sees `tools`.
+  /// Returns the entries to append before a request; none if the model already sees all that.
   ///
-  /// `tools` are declarations with distinct names. After a head marker one entry restates
-  /// everything and omits the older system entries that were retained, so that the request begins
-  /// with one complete prompt.
+  /// `sections` are texts by key, `tools` declarations with distinct names. After a head marker one
+  /// entry restates everything and omits the older system entries that were retained, so that the
+  /// request begins with one complete prompt.
   package static func entries(
     for context: ContextCache,
+    sections: JSONObject,
     tools: [JSON],
     timestamp: Int64
   ) -> [EntryDraft] {
     let wanted = tools.map(declaration(of:))
     guard context.hasBaseline else {
-      return [baseline(for: context, tools: wanted, timestamp: timestamp)]
+      return [baseline(for: context, sections, wanted, timestamp)]
     }
+    var patches = patches(from: context.prompt.sections, to: sections).map(Optional.some)
     let (removed, added) = changes(from: context.prompt.tools.map(declaration(of:)), to: wanted)
-    guard !removed.isEmpty || !added.isEmpty else { return [] }
-    return [entry(sections: nil, removed: removed, added: added, timestamp: timestamp)]
+    if patches.isEmpty, !removed.isEmpty || !added.isEmpty { patches = [nil] }
+    return patches.indices.map { index in
+      // Changes of tools ride on the last entry.
+      let isLast = index == patches.count - 1
+      return entry(
+        sections: patches[index],
+        removed: isLast ? removed : [],
+        added: isLast ? added : [],
+        timestamp: timestamp
+      )
+    }
   }
 
   private static func baseline(
     for context: ContextCache,
-    tools: [JSON],
-    timestamp: Int64
+    _ sections: JSONObject,
+    _ tools: [JSON],
+    _ timestamp: Int64
   ) -> EntryDraft {
-    var draft = entry(
-      sections: context.prompt.sections,
-      removed: [],
-      added: tools,
-      timestamp: timestamp
-    )
+    var draft = entry(sections: sections, removed: [], added: tools, timestamp: timestamp)
     let older = context.entries.filter { $0.kind == "pi.system" }
     if !older.isEmpty { draft.edits = older.map { .omit($0.id) } }
     return draft
+  }
+
+  /// The smallest patch that gives the wanted order, or one that takes all away and one that brings
+  /// all back where none does.
+  private static func patches(from shown: JSONObject, to wanted: JSONObject) -> [JSONObject] {
+    let shownKeys = shown.map { $0.key }
+    let wantedKeys = wanted.map { $0.key }
+    let patched =
+      shownKeys.filter { wanted[$0] != nil } + wantedKeys.filter { shown[$0] == nil }
+    guard patched == wantedKeys else {
+      return [JSONObject(shownKeys.map { ($0, JSON.null) }), wanted]
+    }
+    var patch = JSONObject()
+    for (key, text) in shown where wanted[key] != text { patch[key] = wanted[key] ?? .null }
+    for (key, text) in wanted where shown[key] == nil { patch[key] = text }
+    return patch.isEmpty ? [] : [patch]
   }
 
   /// The smallest change that gives the wanted order, or a full exchange where none does.

@@ -8,13 +8,17 @@ struct Request {
   private let record: TaskRecord
   private let attempt: Int64
   private let conversation: ConversationID
+  private let phase: PhaseAgent
 
   init(_ runtime: TaskRuntime, _ record: TaskRecord) {
     self.runtime = runtime
     self.record = record
     attempt = GenerationTask.attempt(of: record)
     conversation = record.conversationId
+    phase = PhaseAgent(runtime)
   }
+
+  private var hooks: GenerationHooks { GenerationHooks(phase: phase) }
 
   func run() async throws {
     try await announce()
@@ -28,16 +32,31 @@ struct Request {
     }
     var context = try await runtime.context(upTo: cutoff)
     let level = checkpoint?["thinkingLevel"]?.text ?? "off"
+    let verdict = try await hooks.beforeRequest(
+      PendingRequest(
+        attempt: Int(clamping: attempt),
+        model: reference,
+        thinkingLevel: level,
+        tools: context.offeredTools.map(\.string).sorted(),
+        messages: context.messages
+      )
+    )
+    context.messages = []
+    guard case .send(let messages) = verdict else {
+      if case .refuse(let reason) = verdict {
+        try await GenerationTask.stop(runtime, reason: "refused", reason)
+      }
+      return
+    }
     let session = try await runtime.value(.provider)["sessionId"]?.text
     let request = ModelRequest(
       model: model,
-      messages: context.messages,
+      messages: messages,
       attempt: Int(clamping: attempt),
       sessionId: session,
       reasoning: level == "off" ? nil : level,
       streamOptions: checkpoint?["streamOptions"]?.object ?? [:]
     )
-    context.messages = []
     // The intent is on disk before anything leaves the process.
     try await runtime.barrier()
     let answer = await receive(consume request)
@@ -111,15 +130,21 @@ struct Request {
 
   private func classify(_ answer: AnswerBuilder, offered: Set<JSONString>) async throws {
     switch answer.end {
-    case .finished(.toolUse) where !answer.calls.isEmpty:
-      try await ToolRound.start(runtime, answer.message(.toolUse), offered: offered)
     case .finished(let reason) where reason == .stop || reason == .length || reason == .toolUse:
-      try await complete(answer.message(reason))
+      let message = answer.message(reason)
+      try await hooks.afterResponse(message)
+      if reason == .toolUse, !answer.calls.isEmpty {
+        return try await ToolRound.start(phase, message, offered: offered)
+      }
+      try await complete(message, continuation: try await hooks.onYield(message))
     case .finished(let reason):
       let text = "the answer ended with \(reason.rawValue)"
-      try await fail(answer.message(reason, errorMessage: text), ProviderFailure(.stop, text))
+      let message = answer.message(reason, errorMessage: text)
+      try await hooks.afterResponse(message)
+      try await fail(message, ProviderFailure(.stop, text))
     case .failed(let failure):
       let message = answer.message(.error, errorMessage: failure.message)
+      try await hooks.afterResponse(message)
       if failure.action == .retry, try await retry(message, failure) { return }
       try await fail(message, failure)
     case nil:

@@ -7,6 +7,11 @@ package struct InstalledExtension: Sendable {
   package var name: String
   package var version: String
   package var tools: [InstalledTool]
+  package var sections: [PromptSection] = []
+  package var hooks: [Hook] = []
+  package var wraps: [Wrap] = []
+  /// Whether no conversation can do without it.
+  package var isPinned = false
   /// The code of its task types.
   package var tasks: [TaskDefinition] = []
 
@@ -18,17 +23,45 @@ package struct InstalledExtension: Sendable {
 package final class Registry: Sendable {
   private let state = Mutex<[InstalledExtension]>([])
   private let followers = Mutex<[@Sendable () -> Void]>([])
+  private let toldNames = Mutex<Set<String>>([])
+  private let pinned: [String]
 
-  package init() {}
+  /// Makes an empty registry; the extensions named here count in every conversation, first of all.
+  package init(pinned: [String] = []) { self.pinned = pinned }
+
+  /// Throws `invalidConfiguration` unless all pinned extensions are installed.
+  package func requirePinned() throws {
+    let installed = snapshot
+    for name in pinned where !installed.contains(where: { $0.has(name) }) {
+      throw PerdureError(
+        .invalidConfiguration,
+        "the pinned extension '\(name)' is not installed",
+        hint: "install it, or do not pin it"
+      )
+    }
+  }
+
+  /// Whether this has not been said before; true once for each text.
+  func tellsFirst(_ text: String) -> Bool {
+    toldNames.withLock { told in
+      // Names come from conversations, of which there may be many.
+      if told.count >= 1_024 { told = [] }
+      return told.insert(text).inserted
+    }
+  }
 
   /// The installed extensions in order; a value that later changes do not touch.
   package var snapshot: [InstalledExtension] { state.withLock { $0 } }
+
+  /// Whether any extension has hooks.
+  var hasHooks: Bool { state.withLock { $0.contains { !$0.hooks.isEmpty } } }
 
   /// Adds an extension, or replaces the one of the same name in its place.
   ///
   /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.
   package func install(_ value: Extension) throws {
-    let checked = try Self.check(value)
+    var checked = try Self.check(value)
+    checked.isPinned = pinned.contains { checked.has($0) }
     try state.withLock { installed in
       for other in installed where !other.has(value.name) {
         try Self.check(checked.tasks, against: other)
@@ -43,9 +76,16 @@ package final class Registry: Sendable {
   }
 
   /// Removes the extension of this name; an unknown name is no error.
-  package func uninstall(_ name: String) {
-    state.withLock { $0.removeAll { $0.has(name) } }
+  ///
+  /// A pinned extension stays; returns whether none of this name is left.
+  @discardableResult
+  package func uninstall(_ name: String) -> Bool {
+    let isGone = state.withLock { installed in
+      installed.removeAll { $0.has(name) && !$0.isPinned }
+      return !installed.contains { $0.has(name) }
+    }
     publish()
+    return isGone
   }
 
   /// Calls `follower` after every change, in the task that made it.
@@ -89,16 +129,19 @@ package final class Registry: Sendable {
         throw refuse("it has two tools named '\(tool.name)'", "rename one of them")
       }
       do {
-        let schema = try JSONSchema(compiling: tool.parameters)
-        tools.append(InstalledTool(tool: tool, schema: schema, extensionName: value.name))
+        tools.append(try InstalledTool(tool, by: value.name))
       } catch {
-        throw refuse("the parameters of tool '\(tool.name)': \(error)", "correct the schema")
+        throw refuse("\(error.message)", "correct the schema")
       }
     }
+    try checkSections(of: value, refuse)
     return InstalledExtension(
       name: value.name,
       version: value.version,
       tools: tools,
+      sections: value.sections,
+      hooks: value.hooks,
+      wraps: value.wraps,
       tasks: try tasks(of: value)
     )
   }
@@ -139,6 +182,40 @@ package final class Registry: Sendable {
         hint: "rename one of them, or uninstall the other extension first"
       )
     }
+  }
+
+  private static func checkSections(
+    of value: Extension,
+    _ refuse: (String, String) -> PerdureError
+  ) throws {
+    var keys: Set<String> = []
+    for section in value.sections {
+      guard SectionKey.isValid(section.key) else {
+        throw refuse(
+          "section key '\(section.key)' is not allowed",
+          "use lower-case letters, digits, '_' or '-', starting with a letter; "
+            + "'instructions' is taken"
+        )
+      }
+      guard keys.insert(section.key).inserted else {
+        throw refuse("it has two sections with the key '\(section.key)'", "rename one of them")
+      }
+    }
+  }
+}
+
+/// The form of a section's key, which is a tag in the prompt.
+enum SectionKey {
+  static func isValid(_ key: String) -> Bool {
+    guard let first = key.utf8.first, isLetter(first), key != "instructions" else { return false }
+    return key.utf8.allSatisfy { byte in
+      isLetter(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+        || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "-")
+    }
+  }
+
+  private static func isLetter(_ byte: UInt8) -> Bool {
+    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
   }
 }
 

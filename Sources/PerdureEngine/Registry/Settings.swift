@@ -11,6 +11,32 @@ package struct Settings: Sendable, Equatable {
     package init() {}
   }
 
+  /// How much may be spent.
+  package struct Budget: Sendable, Equatable {
+    package var tokens: Int64?
+    /// In the currency of the provider's prices.
+    package var cost: Double?
+    package init(tokens: Int64? = nil, cost: Double? = nil) {
+      self.tokens = tokens
+      self.cost = cost
+    }
+
+    var isUnlimited: Bool { tokens == nil && cost == nil }
+
+    var json: JSON {
+      var object = JSONObject()
+      object["tokens"] = tokens.map { .int($0) }
+      object["cost"] = cost.map { .double($0) }
+      return .object(object)
+    }
+  }
+
+  /// The extensions of a conversation that has chosen none; `nil`: all, as they were installed.
+  package var extensions: [String]?
+  /// How many answers of the model a run may have; `nil`: any number.
+  package var maxTurns: Int?
+  package var runBudget = Budget()
+  package var conversationBudget = Budget()
   package var retry = Retry()
   /// How often a growing answer is committed, in milliseconds.
   package var partialIntervalMs: Int64 = 100
@@ -39,6 +65,15 @@ package struct Settings: Sendable, Equatable {
 
   /// The settings as plugins and applications see them.
   package var json: JSON {
+    var object = fixed
+    object["extensions"] = extensions.map { .array($0.map { .string($0) }) }
+    object["maxTurns"] = maxTurns.map { .int($0) }
+    if !runBudget.isUnlimited { object["runBudget"] = runBudget.json }
+    if !conversationBudget.isUnlimited { object["conversationBudget"] = conversationBudget.json }
+    return .object(object)
+  }
+
+  private var fixed: JSONObject {
     [
       "retry": [
         "enabled": .bool(retry.isEnabled), "maxRetries": .int(retry.maxRetries),

@@ -129,7 +129,7 @@ package struct TaskRuntime: Sendable {
     let stored = try await scheduler.session.line.hold {
       try await scheduler.session.value(.agent, conversationId)
     }
-    return Agent(stored, registry: extensions)
+    return Agent(stored, registry: extensions, defaults: settings.extensions)
   }
 
   /// Returns the context of this task's conversation up to `cutoff`, for a request.

@@ -15,9 +15,13 @@ struct Settlement {
   private var isError = false
   private var details: JSON?
   private(set) var usage: Usage?
+  /// What the result carries for programs.
+  private(set) var structuredOutput: JSON?
   /// What the result asks of its round.
   private var control: JSONObject?
   private var durationMs: Int64?
+  /// Present while the content is the output that was retained, if that is not all of it.
+  private var truncation: ToolDiagnostic?
 
   init(outcome: TaskOutcome?, failure: ToolDiagnostic, fromSlot: Bool = false) {
     self.outcome = outcome
@@ -25,43 +29,125 @@ struct Settlement {
     self.fromSlot = fromSlot
   }
 
-  init(
-    _ end: ToolExecution.End,
-    _ reported: RunningCall.Reported,
-    _ tool: Tool,
-    _ durationMs: Int64
-  ) {
+  init(_ end: ToolExecution.End, _ reported: RunningCall.Reported, _ durationMs: Int64) {
     self.durationMs = durationMs
     diagnostics = reported.diagnostics
     details = reported.details
     switch end {
-    case .returned(let result): take(result, reported, tool)
+    case .returned(let result):
+      isError = result.isError
+      usage = result.usage
+      details = result.details ?? details
+      diagnostics += result.diagnostics
+      structuredOutput = result.structuredOutput
+      take(result.control)
+      if let output = result.output { content = output } else { keep(reported.retained) }
     case .threw(let message):
       keep(reported.retained)
-      failure = ToolDiagnostic(.error, message, code: "tool_error")
-      outcome = .failed(message: message)
+      fail(message, "tool_error")
     case .abandoned:
       keep(reported.retained)
-      let text = "the call did not end in time and was given up; it may still be running"
-      failure = ToolDiagnostic(.error, text, code: "interrupted")
-      outcome = .failed(message: text)
+      fail("the call did not end in time and was given up; it may still be running", "interrupted")
     }
   }
 
-  private mutating func take(
-    _ result: ToolResult,
-    _ reported: RunningCall.Reported,
-    _ tool: Tool
-  ) {
-    isError = result.isError
-    usage = result.usage
-    details = result.details ?? details
-    diagnostics += result.diagnostics
-    take(result.control)
-    guard let output = result.output else { return keep(reported.retained) }
-    let bounded = OutputWindow.bound(output, limits: tool.outputLimits)
+  private mutating func fail(_ message: String, _ code: String) {
+    isError = true
+    diagnostics.append(ToolDiagnostic(.error, message, code: code))
+    outcome = .failed(message: message)
+  }
+
+  // MARK: Changes
+
+  /// The result as hooks see it.
+  var result: ToolResult {
+    ToolResult(
+      output: content,
+      structuredOutput: structuredOutput,
+      isError: isError,
+      details: details,
+      diagnostics: diagnostics,
+      usage: usage,
+      control: control
+    )
+  }
+
+  /// Takes over what the slot shows and why there is no result, so that hooks can see it.
+  mutating func read(slot: JSON?) {
+    guard fromSlot else { return }
+    fromSlot = false
+    if let output = slot?["output"], output.string?.isEmpty == false {
+      content = [["type": "text", "text": output]]
+    }
+    details = slot?["details"]
+    diagnostics = (slot?["diagnostics"]?.array ?? []).compactMap { ToolDiagnostic(json: $0) }
+    if let bytes = slot?["droppedBytes"]?.int, bytes > 0 {
+      diagnostics.append(Self.truncation(bytes, slot?["droppedLines"]?.int ?? 0))
+    }
+    if let failure { diagnostics.append(failure) }
+    isError = failure != nil
+    failure = nil
+  }
+
+  /// Does with the result as the hooks decided; the outcome of the task stays.
+  mutating func apply(_ decision: ResultDecision) {
+    switch decision {
+    case .proceed: break
+    case .change(let changed): change(to: changed)
+    case .deny(let reason):
+      // What is kept from the model must not reach it by another way either.
+      let spent = usage
+      change(to: ToolResult(output: [], isError: true))
+      usage = spent
+      let text = "the result was blocked: \(reason)"
+      diagnostics = [ToolDiagnostic(.error, text, code: "blocked")]
+    }
+  }
+
+  private mutating func change(to changed: ToolResult) {
+    if changed.output != content { truncation = nil }
+    content = changed.output ?? content
+    structuredOutput = changed.structuredOutput
+    isError = changed.isError
+    details = changed.details
+    diagnostics = changed.diagnostics
+    usage = changed.usage
+    control = nil
+    take(changed.control)
+  }
+
+  /// Puts the text within the limits and says so where some was left out.
+  mutating func bound(_ limits: OutputLimits) {
+    if let truncation { diagnostics.append(truncation) }
+    let bounded = OutputWindow.bound(content, limits: limits)
     content = bounded.content
-    if bounded.truncated { noteTruncation(bounded.droppedBytes, bounded.droppedLines) }
+    guard bounded.truncated else { return }
+    diagnostics.append(
+      Self.truncation(Int64(bounded.droppedBytes), Int64(bounded.droppedLines))
+    )
+  }
+
+  /// Says how what the result carries for programs breaks the word of its tool, and drops it then.
+  ///
+  /// The model never sees it, so its result stands.
+  mutating func structuredOutputBreach(_ tool: InstalledTool) -> String? {
+    func breach() -> String? {
+      let name = tool.tool.name
+      guard let schema = tool.structuredOutput else {
+        return structuredOutput == nil
+          ? nil : "the tool '\(name)' gave structured output, but has no schema for it"
+      }
+      guard let structuredOutput else {
+        return isError ? nil : "the tool '\(name)' gave no structured output"
+      }
+      let violations = schema.validate(structuredOutput)
+      return violations.first.map {
+        "the structured output of the tool '\(name)' does not fit its schema: \($0)"
+      }
+    }
+    let text = breach()
+    if text != nil { structuredOutput = nil }
+    return text
   }
 
   /// Keeps what the result asks of its round, if it is well formed.
@@ -87,11 +173,8 @@ struct Settlement {
 
   private mutating func keep(_ retained: OutputWindow.Retained) {
     if !retained.text.isEmpty { content = [["type": "text", "text": .string(retained.text)]] }
-    if retained.truncated { noteTruncation(retained.droppedBytes, retained.droppedLines) }
-  }
-
-  private mutating func noteTruncation(_ bytes: Int, _ lines: Int) {
-    diagnostics.append(Self.truncation(Int64(bytes), Int64(lines)))
+    guard retained.truncated else { return }
+    truncation = Self.truncation(Int64(retained.droppedBytes), Int64(retained.droppedLines))
   }
 
   private static func truncation(_ bytes: Int64, _ lines: Int64) -> ToolDiagnostic {
@@ -104,26 +187,15 @@ struct Settlement {
 
   /// The entry that holds the result.
   func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
-    var content = content
-    var details = details
-    var diagnostics = diagnostics
-    if fromSlot {
-      if let output = slot?["output"], output.string?.isEmpty == false {
-        content = [["type": "text", "text": output]]
-      }
-      details = slot?["details"]
-      diagnostics = (slot?["diagnostics"]?.array ?? []).compactMap { ToolDiagnostic(json: $0) }
-      if let bytes = slot?["droppedBytes"]?.int, bytes > 0 {
-        diagnostics.append(Self.truncation(bytes, slot?["droppedLines"]?.int ?? 0))
-      }
-    }
-    if let failure { diagnostics.append(failure) }
+    var complete = self
+    complete.read(slot: slot)
+    if let failure = complete.failure { complete.diagnostics.append(failure) }
     return ToolResultEntry.draft(
       call,
-      content: content,
-      diagnostics: diagnostics,
-      isError: isError || failure != nil,
-      details: details,
+      content: complete.content,
+      diagnostics: complete.diagnostics,
+      isError: complete.isError || complete.failure != nil,
+      details: complete.details,
       usage: usage,
       durationMs: durationMs,
       at: now

@@ -57,7 +57,7 @@ struct ToolExecution {
 }
 
 /// The timers of one call, which end with it.
-private final class CallTimers: Sendable {
+final class CallTimers: Sendable {
   private struct State {
     var tasks: [Task<Void, Never>] = []
     var isStopped = false

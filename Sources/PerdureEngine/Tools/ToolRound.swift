@@ -26,11 +26,12 @@ enum ToolRound {
 
   /// Commits the answer, a slot for each call and the tasks that may start now.
   static func start(
-    _ runtime: TaskRuntime,
+    _ phase: PhaseAgent,
     _ message: JSON,
     offered: Set<JSONString>
   ) async throws {
-    let agent = try await runtime.agent()
+    let runtime = phase.runtime
+    let agent = try await phase.get()
     let calls = calls(ofMessage: message).map { (call: $0, isOffered: offered.contains($0.name)) }
     let isSequential =
       runtime.settings.runsToolsSequentially
@@ -131,6 +132,10 @@ enum ToolRound {
     _ assistant: EntryID,
     _ tools: [TaskID]
   ) async throws {
+    try await GenerationHooks(phase: PhaseAgent(runtime)).afterTools(assistant) {
+      let slots = try await runtime.value(.live)["tools"]?.array ?? []
+      return slots.compactMap { EntryID($0["entry"]) }
+    }
     try await runtime.commit { tx, record in
       let control = try await control(of: tools, tx, record.conversationId)
       try await tx.endRound(

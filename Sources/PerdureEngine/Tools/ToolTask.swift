@@ -48,33 +48,48 @@ enum ToolTask {
 
   // MARK: call
 
-  /// What is decided about a call between its validation and its intent.
-  private enum Decision {
-    case proceed(JSON)
-  }
-
-  /// Guards and approvals decide here; a pure step, so that it may be taken again after a crash.
-  private static func decide(_ call: RequestedCall, _ arguments: JSON) -> Decision {
-    .proceed(arguments)
+  /// A call as hooks see it.
+  static func hooked(
+    _ call: RequestedCall,
+    _ arguments: JSON,
+    _ tool: InstalledTool?
+  ) -> HookedCall {
+    HookedCall(
+      id: call.id,
+      name: call.name,
+      arguments: arguments,
+      extensionName: tool?.extensionName,
+      replay: tool?.tool.replay ?? .unsafe
+    )
   }
 
   private static func call(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     let call = try await requestedCall(runtime, record)
-    guard let tool = try await runtime.agent().tool(call.name) else {
+    let phase = PhaseAgent(runtime)
+    guard let tool = try await phase.get().tool(call.name) else {
       let text = "the tool '\(call.name.string)' is not available"
       return try await refuse(runtime, call, "tool_unavailable", text)
     }
-    let arguments = tool.schema.coerce(call.arguments)
-    let violations = tool.schema.validate(arguments)
-    guard violations.isEmpty else {
-      let list = violations.map { "\($0)" }.joined(separator: "; ")
-      let text = "the arguments are invalid: \(list); received \(call.arguments.compactText)"
-      return try await refuse(runtime, call, "invalid_arguments", text)
+    let checked: JSON
+    switch CallArguments.prepared(call.arguments, for: tool) {
+    case .valid(let arguments): checked = arguments
+    case .invalid(let text): return try await refuse(runtime, call, "invalid_arguments", text)
     }
-    switch decide(call, arguments) {
-    case .proceed(let arguments):
-      try await announce(runtime, arguments, tool.tool.replay)
-      try await execute(runtime, call, tool.tool, arguments, recovered: false)
+    switch try await ToolHooks(phase: phase).beforeTool(hooked(call, checked, tool)) {
+    case .deny(let reason):
+      try await refuse(runtime, call, "blocked", "the call was blocked: \(reason)")
+    case .ask(let questions, _):
+      let asked = questions.map(\.title).joined(separator: "; ")
+      let text = "the call needs an approval, and nobody can be asked here: \(asked)"
+      try await refuse(runtime, call, "blocked", text)
+    case .allow(let arguments):
+      // Hooks change arguments as models make them up.
+      switch CallArguments.checked(arguments, for: tool) {
+      case .invalid(let text): try await refuse(runtime, call, "invalid_arguments", text)
+      case .valid(let arguments):
+        try await announce(runtime, arguments, tool.tool.replay)
+        try await execute(phase, call, tool, arguments, recovered: false)
+      }
     }
   }
 
@@ -100,7 +115,8 @@ enum ToolTask {
   private static func recover(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     let call = try await requestedCall(runtime, record)
     let checkpoint = record.state.checkpoint
-    let tool = try await runtime.agent().tool(call.name)
+    let phase = PhaseAgent(runtime)
+    let tool = try await phase.get().tool(call.name)
     guard checkpoint?["replay"] == "safe", let tool, tool.tool.replay == .safe else {
       let text = "the call was interrupted; whether it took effect is not known"
       return try await settle(
@@ -117,16 +133,18 @@ enum ToolTask {
       try await tx.clearProgress(of: record.id, record.conversationId)
       return nil
     }
-    try await execute(runtime, call, tool.tool, checkpoint?["arguments"] ?? [:], recovered: true)
+    try await execute(phase, call, tool, checkpoint?["arguments"] ?? [:], recovered: true)
   }
 
   private static func execute(
-    _ runtime: TaskRuntime,
+    _ phase: PhaseAgent,
     _ call: RequestedCall,
-    _ tool: Tool,
+    _ installed: InstalledTool,
     _ arguments: JSON,
     recovered: Bool
   ) async throws {
+    let runtime = phase.runtime
+    let tool = installed.tool
     // The intent is on disk before anything outside may happen.
     try await runtime.barrier()
     try runtime.checkSignal()
@@ -149,12 +167,23 @@ enum ToolTask {
     let reported = await running.finish()
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }
-    try await settle(
-      runtime,
-      call,
-      Settlement(end, reported, tool, durationMs),
-      whileClosing: isKept
+    var settlement = Settlement(end, reported, durationMs)
+    settlement.apply(
+      try await ToolHooks(phase: phase)
+        .afterTool(hooked(call, arguments, installed), settlement.result)
     )
+    settlement.bound(tool.outputLimits)
+    if let text = settlement.structuredOutputBreach(installed) {
+      runtime.surroundings.report(
+        Report(
+          type: "extension_error",
+          message: text,
+          task: runtime.taskId,
+          extensionName: installed.extensionName
+        )
+      )
+    }
+    try await settle(runtime, call, settlement, whileClosing: isKept)
   }
 
   /// Whether the answer of a cancelled call is written.
@@ -219,14 +248,21 @@ enum ToolTask {
       hadStarted
       ? "the call was \(code) while it ran; whether it took effect is not known"
       : "the call was \(code) before it started"
-    try await settle(
-      runtime,
-      call,
-      Settlement(
-        outcome: .aborted(reason: record.abortReason?.string),
-        failure: ToolDiagnostic(.error, text, code: code),
-        fromSlot: true
-      )
+    var settlement = Settlement(
+      outcome: .aborted(reason: record.abortReason?.string),
+      failure: ToolDiagnostic(.error, text, code: code),
+      fromSlot: true
     )
+    let phase = PhaseAgent(runtime)
+    let tool = try await phase.get().tool(call.name)
+    let arguments = record.state.checkpoint?["arguments"] ?? call.arguments
+    let decision = try await ToolHooks(phase: phase).onAbort(hooked(call, arguments, tool)) {
+      let slots = try await runtime.value(.live)["tools"]?.array ?? []
+      settlement.read(slot: slots.first { TaskID($0["taskId"]) == record.id })
+      return settlement.result
+    }
+    settlement.apply(decision)
+    if decision != .proceed { settlement.bound(tool?.tool.outputLimits ?? OutputLimits()) }
+    try await settle(runtime, call, settlement)
   }
 }

@@ -1,0 +1,77 @@
+import PerdureModel
+import PerdureValue
+
+/// Makes the texts of a prompt's sections.
+struct PromptRendering {
+  private static let instructionsKey: JSONString = "instructions"
+
+  let runtime: TaskRuntime
+  let agent: Agent
+  /// What the model has been shown, by key.
+  let shown: JSONObject
+
+  /// Returns the wanted texts by key, in the order of the prompt.
+  ///
+  /// A section that fails keeps what was shown of it, if anything was.
+  func sections() async throws -> JSONObject {
+    var wanted = JSONObject()
+    for installed in agent.sections {
+      let key = JSONString(installed.section.key)
+      switch try await render(installed) {
+      case .returned(let text?):
+        wanted[key] = .string(
+          installed.section.isTagged ? Self.tagged(key, JSONString(text)) : JSONString(text)
+        )
+      case .returned(nil): break
+      case .threw(let message): wanted[key] = keep(installed, message)
+      case .late:
+        wanted[key] = keep(installed, "it was not made within \(installed.section.deadline)")
+      }
+    }
+    if let instructions = agent.instructions {
+      wanted[Self.instructionsKey] = .string(Self.tagged(Self.instructionsKey, instructions))
+    }
+    return wanted
+  }
+
+  private static func tagged(_ key: JSONString, _ text: JSONString) -> JSONString {
+    JSONString("<\(key.string)>\n").appending(text).appending(JSONString("\n</\(key.string)>"))
+  }
+
+  private func render(_ installed: InstalledSection) async throws -> TimedCall<String?>.End {
+    let call = ContributionCall(
+      runtime,
+      agent: agent.info,
+      extensionName: installed.extensionName
+    )
+    defer { call.end() }
+    var texts: [String: String] = [:]
+    for (key, text) in shown { texts[key.string] = text.text }
+    let input = PromptInput(
+      conversationId: runtime.conversationId,
+      agent: call.agent,
+      shown: texts,
+      read: call
+    )
+    let section = installed.section
+    let end = await TimedCall<String?>.run(runtime.surroundings.clock, deadline: section.deadline) {
+      try await section.render(input)
+    }
+    // What a cancelled section says or does not say is no news.
+    try runtime.checkSignal()
+    return end
+  }
+
+  private func keep(_ installed: InstalledSection, _ message: String) -> JSON? {
+    let key = installed.section.key
+    runtime.surroundings.report(
+      Report(
+        type: "extension_error",
+        message: "the section '\(key)' of \(installed.extensionName) failed: \(message)",
+        task: runtime.taskId,
+        extensionName: installed.extensionName
+      )
+    )
+    return shown[JSONString(key)]
+  }
+}

@@ -1,0 +1,33 @@
+import PerdureModel
+import PerdureValue
+
+/// Checks the arguments of a call against its tool, with the small mistakes of models repaired.
+enum CallArguments {
+  /// What a check comes to.
+  enum Check {
+    case valid(JSON)
+    /// Why they cannot be used; for the model.
+    case invalid(String)
+  }
+
+  /// Lets the tool repair the arguments as the model gave them, then checks them.
+  static func prepared(_ arguments: JSON, for tool: InstalledTool) -> Check {
+    guard let prepare = tool.tool.prepareArguments else { return checked(arguments, for: tool) }
+    do {
+      return checked(try prepare(arguments), for: tool)
+    } catch {
+      return .invalid(
+        "the arguments are invalid: \(Failure.describe(error)); received \(arguments.compactText)"
+      )
+    }
+  }
+
+  /// Checks arguments that the tool has had a look at already.
+  static func checked(_ arguments: JSON, for tool: InstalledTool) -> Check {
+    let coerced = tool.schema.coerce(arguments)
+    let violations = tool.schema.validate(coerced)
+    if violations.isEmpty { return .valid(coerced) }
+    let list = violations.map { "\($0)" }.joined(separator: "; ")
+    return .invalid("the arguments are invalid: \(list); received \(arguments.compactText)")
+  }
+}
