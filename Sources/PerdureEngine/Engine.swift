@@ -13,6 +13,8 @@ package final class Engine: Sendable {
     package var report: @Sendable (Report) -> Void
     /// Runs within each creation of a conversation, after its built-in documents were created.
     package var conversationCreated: Session.CreationHook?
+    /// May decide about a summary before it is asked for.
+    package var decideCompaction: CompactionTask.Decide?
 
     package init(
       models: any ModelProvider,
@@ -88,11 +90,12 @@ package final class Engine: Sendable {
         models: options.models,
         contexts: contexts,
         clock: options.clock,
-        report: options.report
+        report: options.report,
+        decideCompaction: options.decideCompaction
       )
       let scheduler = Scheduler(
         session: session,
-        definitions: [GenerationTask.definition, ToolTask.definition],
+        definitions: [GenerationTask.definition, ToolTask.definition, CompactionTask.definition],
         surroundings: surroundings
       )
       session.observe { contexts.observe($0) }

@@ -18,7 +18,6 @@ struct FeatureCheck {
   }
 
   private func check(_ task: TaskRecord) async throws {
-    if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
     guard kinds.contains(task.kind) else {
       throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
     }
@@ -26,9 +25,6 @@ struct FeatureCheck {
     if task.abandonOnRestart {
       throw Self.lacks("tasks that a restart abandons (task \(task.id))")
     }
-    let checkpoint = task.state.checkpoint
-    if checkpoint?["phase"] == "poll" { throw Self.lacks("deferred answers (task \(task.id))") }
-    if checkpoint?["compacted"] != nil { throw Self.lacks("compaction (task \(task.id))") }
     try await checkOwned(task)
   }
 

@@ -12,6 +12,8 @@ package struct Settings: Sendable, Equatable {
   }
 
   package var retry = Retry()
+  /// When the older part of a context is replaced by a summary.
+  package var compaction = CompactionSettings()
   /// How often a growing answer is committed, in milliseconds.
   package var partialIntervalMs: Int64 = 100
   /// How often the output of a running tool is committed, in milliseconds.
@@ -44,6 +46,7 @@ package struct Settings: Sendable, Equatable {
         "enabled": .bool(retry.isEnabled), "maxRetries": .int(retry.maxRetries),
         "baseDelayMs": .int(retry.baseDelayMs), "maxAgentDelayMs": .int(retry.maxAgentDelayMs),
       ],
+      "compaction": compaction.json,
       "progress": [
         "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
       ],

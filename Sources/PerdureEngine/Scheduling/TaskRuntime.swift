@@ -10,6 +10,7 @@ struct TaskSurroundings: Sendable {
   var contexts: ContextStore
   var clock: any HostClock
   var report: @Sendable (Report) -> Void
+  var decideCompaction: CompactionTask.Decide?
 }
 
 /// Why an invocation is over before its code is.

@@ -190,7 +190,8 @@ package final class Transaction {
     _ definition: TaskDefinition,
     input: JSON,
     owner: TaskID? = nil,
-    conversation: ConversationID
+    conversation: ConversationID,
+    background: Bool = false
   ) async throws -> TaskRecord {
     try check()
     hasWrittenTable = true
@@ -202,6 +203,7 @@ package final class Transaction {
       version: definition.version,
       input: input,
       owner: owner,
+      background: background,
       state: .pending(checkpoint: definition.initial(input))
     )
     put(record)
