@@ -77,6 +77,8 @@ public struct HarnessSettings: Sendable, Equatable {
   public var followUpMode: QueueMode = .oneAtATime
   /// What becomes of the inputs that are queued behind a run that failed.
   public var afterFailedRun: AfterFailedRun = .keep
+  /// When the older part of a conversation is replaced by a summary.
+  public var compaction = Compaction()
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -101,6 +103,7 @@ public struct HarnessSettings: Sendable, Equatable {
       case .continue: .continue
       case .withdraw: .withdraw
       }
+    settings.compaction = compaction.engine
     settings.stream = stream
     return settings
   }
@@ -184,7 +187,10 @@ public final class Harness: Sendable {
     agent: Conversation.AgentChange = .init(),
     _ body: Beginning? = nil
   ) async throws -> Conversation {
-    let id = try await engine.createConversation(configure: agent.object(), body.map(Self.beginning))
+    let id = try await engine.createConversation(
+      configure: agent.object(),
+      body.map(Self.beginning)
+    )
     return Conversation(id: id, engine: engine)
   }
 
