@@ -222,9 +222,8 @@ import Testing
   }
 
   static let lacks: [Lack] = [
-    .task("compaction", "pi.compaction"), .task("other.kind", "other.kind"),
+    .task("other.kind", "other.kind"),
     .task("nested calls", "pi.tool", input: ["kind": "nested"]),
-    .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
     .conversation("owned") { $0.owner = .init(conversationId: .root, taskId: .known(2)) },
     .document("instructions", "instructions", "Be brief."),
   ]
