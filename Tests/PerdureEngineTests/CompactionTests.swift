@@ -460,6 +460,7 @@ extension TestBench {
     let ended = await commits.task("pi.compaction") { $0.state.outcome != nil }
     let submission = try #require(SubmissionID(ended?.state.outcome?.result?["submissionId"]))
     #expect(ended?.id == task)
+    try await engine.session.barrier()
     #expect(try await engine.submission(submission)?.status == .queued)
     gate.happen()
     _ = try await engine.wait(for: id)

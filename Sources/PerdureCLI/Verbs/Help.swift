@@ -4,7 +4,7 @@ import Perdure
 enum Help {
   /// The verbs, in the order in which they are listed.
   static let verbs =
-    [RunVerb.verb, ResumeVerb.verb, LogVerb.verb] + StoreVerbs.all
+    [RunVerb.verb, ResumeVerb.verb, CompactVerb.verb, LogVerb.verb] + StoreVerbs.all
     + [PluginInspectVerb.verb, VersionVerb.verb]
 
   /// Returns the help of the whole program.
