@@ -112,9 +112,8 @@ import Testing
 
   @Test func `a summary for which a run waited and that failed ends the run`() async throws {
     let bench = TestBench.compacting()
-    let model = TestBench.model(
-      summary: { _ in ScriptedModel.failure(ProviderFailure(.stop, "no")) }
-    ) { _ in ScriptedModel.text(TestBench.text(50)) }
+    let summary: ScriptedModel.Answer = { _ in ScriptedModel.failure(ProviderFailure(.stop, "no")) }
+    let model = TestBench.model(summary: summary) { _ in ScriptedModel.text(TestBench.text(50)) }
     let engine = try await Self.long(bench, model)
     let record = try await bench.ask(engine, TestBench.text(100))
     guard case .unanswered("model_error", let detail, _) = record.state else {
@@ -164,9 +163,8 @@ import Testing
   @Test func `a summary that does not help is not made before each request`() async throws {
     let bench = TestBench.compacting(limit: 100)
     // The summary is as long as what it replaces.
-    let model = TestBench.model(
-      summary: { _ in ScriptedModel.text(TestBench.text(900)) }
-    ) { _ in ScriptedModel.text(TestBench.text(50)) }
+    let summary: ScriptedModel.Answer = { _ in ScriptedModel.text(TestBench.text(900)) }
+    let model = TestBench.model(summary: summary) { _ in ScriptedModel.text(TestBench.text(50)) }
     let engine = try await Self.long(bench, model)
     for _ in 0..<6 { #expect(try await bench.ask(engine, TestBench.text(50)).status == .done) }
     #expect(Self.summaries(model) == 1)

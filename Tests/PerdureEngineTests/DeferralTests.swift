@@ -16,15 +16,14 @@ import Testing
     _ fetched: [[ModelEvent]] = ScriptedModel.text("at last")
   ) -> ScriptedModel {
     let left = Mutex(pending)
-    return ScriptedModel(
-      fetch: { _ in
-        let isPending = left.withLock { left in
-          defer { left -= 1 }
-          return left > 0
-        }
-        return isPending ? [[.deferred(handle: handle)]] : fetched
+    let fetch: ScriptedModel.Fetch = { _ in
+      let isPending = left.withLock { left in
+        defer { left -= 1 }
+        return left > 0
       }
-    ) { request in
+      return isPending ? [[.deferred(handle: handle)]] : fetched
+    }
+    return ScriptedModel(fetch: fetch) { request in
       ScriptedModel.turn(of: request) == 0 && request.attempt == 1
         ? [[.deferred(handle: handle)]] : ScriptedModel.text("done")
     }
