@@ -90,6 +90,16 @@ public struct Conversation: Sendable {
 
   // MARK: Work
 
+  /// Begins to replace the older part of what the model is shown by a summary; returns its task once
+  /// that is on disk.
+  ///
+  /// `instructions` say what the summary should dwell on. The summary waits for nothing that runs,
+  /// and is placed as any other write. Without an older part the task completes with nothing done.
+  /// `waitForIdle` waits for the task, `Harness.reader` gives its outcome.
+  public func compact(instructions: String? = nil) async throws -> TaskID {
+    try await engine.compact(id, instructions: instructions.map { JSONString($0) })
+  }
+
   /// Withdraws what is queued to be answered, aborts all work and returns when it has ended.
   ///
   /// Work in the background goes on unless `background` is true. Queued writes stay. Cancelling the

@@ -103,6 +103,8 @@ public struct HarnessSettings: Sendable, Equatable {
   public var followUpMode: QueueMode = .oneAtATime
   /// What becomes of the inputs that are queued behind a run that failed.
   public var afterFailedRun: AfterFailedRun = .keep
+  /// When the older part of a conversation is replaced by a summary.
+  public var compaction = Compaction()
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -134,6 +136,7 @@ public struct HarnessSettings: Sendable, Equatable {
       case .continue: .continue
       case .withdraw: .withdraw
       }
+    settings.compaction = compaction.engine
     settings.stream = stream
     return settings
   }

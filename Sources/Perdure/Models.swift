@@ -24,11 +24,14 @@ public enum Models {
   /// Returns the models behind an OpenAI-compatible server, as the provider `name`.
   ///
   /// Without a base URL that is OpenAI's own. The key is in the named variable of the environment
-  /// and is never stored. Throws `invalidConfiguration` if the base URL is none.
+  /// and is never stored. `contextWindow` and `maxTokens` are what the models take and give, in tokens;
+  /// without the window, conversations are summarized only once a model refuses them. Throws `invalidConfiguration` if the base URL is none.
   public static func openAI(
     name: String = Models.defaultProvider,
     baseURL: String? = nil,
     keyVariable: String = Models.defaultKeyVariable,
+    contextWindow: Int? = nil,
+    maxTokens: Int? = nil,
     clock: any HostClock = SystemClock()
   ) throws(PerdureError) -> any ModelProvider {
     var environment: [String: String] = [:]
@@ -40,6 +43,8 @@ public enum Models {
       baseURL: baseURL ?? OpenAIProvider.defaultBaseURL,
       apiKeyVariable: keyVariable,
       environment: environment,
+      contextWindow: contextWindow ?? 0,
+      maxTokens: maxTokens ?? 0,
       clock: clock
     )
   }

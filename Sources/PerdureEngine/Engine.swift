@@ -92,7 +92,7 @@ package final class Engine: Sendable {
       )
       let scheduler = Scheduler(
         session: session,
-        definitions: [GenerationTask.definition, ToolTask.definition],
+        definitions: [GenerationTask.definition, ToolTask.definition, CompactionTask.definition],
         surroundings: surroundings,
         onWake: options.onWake
       )

@@ -10,23 +10,61 @@ public final class ScriptedModel: ModelProvider {
   /// The only model that it serves.
   public static let reference = ModelReference(provider: "scripted", modelId: "one")
 
-  private let answer: Answer
-  private let requests = Mutex<[ModelRequest]>([])
+  /// Makes the events of an answer that was deferred under a handle.
+  public typealias Fetch = @Sendable (_ handle: JSON) -> [[ModelEvent]]
 
-  /// Makes a model that answers with what `answer` returns.
-  public init(_ answer: @escaping Answer) { self.answer = answer }
+  private let answer: Answer
+  private let fetch: Fetch
+  private let contextWindow: Int
+  private let maxTokens: Int
+  private let requests = Mutex<[ModelRequest]>([])
+  private let fetches = Mutex<[JSON]>([])
+  private let cancellations = Mutex<[JSON]>([])
+
+  /// Makes a model that answers with what `answer` returns, and later with what `fetch` returns.
+  public init(
+    contextWindow: Int = 1_000_000,
+    maxTokens: Int = 0,
+    fetch: @escaping Fetch = { _ in [] },
+    _ answer: @escaping Answer
+  ) {
+    self.contextWindow = contextWindow
+    self.maxTokens = maxTokens
+    self.fetch = fetch
+    self.answer = answer
+  }
 
   /// The requests so far.
   public var seen: [ModelRequest] { requests.withLock { $0 } }
 
   public func model(_ reference: ModelReference) -> ModelInfo? {
     guard reference == Self.reference else { return nil }
-    return ModelInfo(reference: reference, api: "scripted", contextWindow: 1_000_000, maxTokens: 0)
+    return ModelInfo(
+      reference: reference,
+      api: "scripted",
+      contextWindow: contextWindow,
+      maxTokens: maxTokens
+    )
   }
 
   public func stream(_ request: ModelRequest) -> any ModelStream {
     requests.withLock { $0.append(request) }
     return Arriving(answer(request))
+  }
+
+  /// The handles of the deferred answers that were asked for so far.
+  public var fetched: [JSON] { fetches.withLock { $0 } }
+
+  /// The handles of the deferred answers that were cancelled so far.
+  public var cancelled: [JSON] { cancellations.withLock { $0 } }
+
+  public func fetchDeferred(_ handle: JSON, of model: ModelInfo) -> any ModelStream {
+    fetches.withLock { $0.append(handle) }
+    return Arriving(fetch(handle))
+  }
+
+  public func cancelDeferred(_ handle: JSON, of model: ModelInfo) async throws {
+    cancellations.withLock { $0.append(handle) }
   }
 
   private final class Arriving: ModelStream {

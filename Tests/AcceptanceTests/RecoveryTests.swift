@@ -240,15 +240,15 @@ import Testing
     _ = Program.run(run, in: folder)
     rewrite(
       """
-      UPDATE tasks SET kind = 'pi.compaction', status = 'pending', record =
-        json_set(record, '$.kind', 'pi.compaction', '$.state',
+      UPDATE tasks SET kind = 'pi.other', status = 'pending', record =
+        json_set(record, '$.kind', 'pi.other', '$.state',
           json('{"status": "pending", "checkpoint": {"phase": "select"}}'))
       """
     )
     #expect(Program.run(["log", "--store", store], in: folder).output.contains("Hello."))
     let result = resume()
     #expect(result.status == 3)
-    #expect(result.error.contains("compaction"))
+    #expect(result.error.contains("pi.other"))
   }
 
   @Test func `a prompt that is only queued is no work to resume`() {

@@ -14,6 +14,10 @@ enum WalkThrough: String {
   case sequentialRound = "A3"
   /// A second input while tools run: it is refused, and submitted again after the run.
   case busy = "A4"
+  /// A second input whose context is too long, so that its run waits for a summary.
+  case threshold = "A7"
+  /// A second input whose context the model refuses as too long.
+  case overflow = "A8"
   /// An abort while tools run, and a further input behind it.
   case abort = "A9"
   /// The same while calls run one after the other.
@@ -23,8 +27,9 @@ enum WalkThrough: String {
   /// A request that fails at first and is sent again.
   case retry = "retry"
 
-  var callsTools: Bool { self != .answer && self != .retry && self != .removal }
+  var callsTools: Bool { self != .answer && self != .retry && self != .removal && !summarizes }
   var aborts: Bool { self == .abort || self == .sequentialAbort }
+  var summarizes: Bool { self == .threshold || self == .overflow }
 }
 
 /// A walk-through on a store, from whatever it holds on.
@@ -35,10 +40,18 @@ struct Walk {
 
   private var model: ScriptedModel {
     ScriptedModel { [walk] request in
+      if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
       if walk == .retry, request.attempt < 2 {
         return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
       }
       let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
+      if walk.summarizes {
+        if asked == "go" { return ScriptedModel.text(String(repeating: "long ", count: 200)) }
+        let isShort = request.messages.contains { "\($0)".contains("<summary>") }
+        if walk == .overflow, !isShort {
+          return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
+        }
+      }
       guard asked == "go", walk.callsTools, ScriptedModel.turn(of: request) == 0
       else {
         return ScriptedModel.text("the ", "answer")
@@ -77,6 +90,11 @@ struct Walk {
     // Every piece of an answer is committed, so that there are partials to die in.
     settings.partialIntervalMs = 0
     settings.retry.baseDelayMs = 0
+    if walk == .threshold {
+      settings.compaction.policy.reserveTokens = 999_800
+      settings.compaction.policy.keepRecentTokens = 20
+      settings.compaction.policy.backgroundTokens = 0
+    }
     let engine = try await Engine.open(
       storage,
       Engine.Options(
@@ -104,7 +122,7 @@ struct Walk {
     let id = try await engine.submit("go", to: root, requestId: "r1")
     try await interfere(engine, root, starts, until: id)
     var settled = [try await engine.wait(for: id)]
-    if walk.aborts || walk == .busy {
+    if walk.aborts || walk.summarizes || walk == .busy {
       let second = try await engine.submit("and then", to: root, requestId: "r2")
       settled.append(try await engine.wait(for: second))
     }

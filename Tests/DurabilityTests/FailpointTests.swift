@@ -17,8 +17,11 @@ import Testing
 
     var isSafe: Bool { scenario.hasSuffix("-safe") }
     var aborts: Bool { scenario.hasPrefix("A9") }
-    var hasSecondInput: Bool { aborts || scenario.hasPrefix("A4") }
-    var hasTools: Bool { !["A1", "retry", "D1"].contains { scenario.hasPrefix($0) } }
+    var summarizes: Bool { scenario.hasPrefix("A7") || scenario.hasPrefix("A8") }
+    var hasSecondInput: Bool { aborts || summarizes || scenario.hasPrefix("A4") }
+    var hasTools: Bool {
+      !summarizes && !["A1", "retry", "D1"].contains { scenario.hasPrefix($0) }
+    }
 
     static func all(_ scenarios: [String], sample: Int) -> [Trial] {
       scenarios.flatMap { scenario in
@@ -31,7 +34,7 @@ import Testing
   }
 
   static let walks: [String] =
-    ["A1-unsafe", "retry-unsafe", "D1-safe"]
+    ["A1-unsafe", "retry-unsafe", "D1-safe", "A7-unsafe", "A8-unsafe"]
     + ["A2", "A3", "A4", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
 
   @Test(arguments: Trial.all(walks, sample: 12))

@@ -127,6 +127,8 @@ struct Main {
     settings.partialIntervalMs = 0
     settings.outputIntervalMs = 0
     settings.retry.baseDelayMs = 300
+    settings.compaction.policy.isEnabled = false
+    settings.compaction.policy.keepRecentTokens = 1
     return try await Engine.open(
       try await storage(at: path),
       Engine.Options(

@@ -19,6 +19,10 @@ struct ScenarioModel: ModelProvider {
   }
 
   func stream(_ request: ModelRequest) -> any ModelStream {
+    // The request for a summary is no scenario.
+    if request.purpose == .summary {
+      return Answer(ScriptedModel.text("a summary"), hangs: false)
+    }
     let turns = Self.turns(of: request)
     let position = ScriptedModel.turn(of: request)
     guard turns.indices.contains(position) else {

@@ -38,6 +38,9 @@ struct Writer {
       } else if let handoff = step["reset"]?.string {
         _ = try await engine.reset(conversation, handoff: handoff)
         try await proceed(step, conversation)
+      } else if step["compact"] == true {
+        _ = try await engine.compact(conversation)
+        try await proceed(step, conversation)
       } else if let turns = step["submit"] {
         try await submit(turns, step, to: conversation)
       } else {

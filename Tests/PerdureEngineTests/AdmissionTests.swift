@@ -194,9 +194,7 @@ import Testing
   }
 
   static let lacks: [Lack] = [
-    .task("compaction", "pi.compaction"),
     .task("nested calls", "pi.tool", input: ["kind": "nested"]),
-    .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
   ]
 
   @Test(arguments: lacks)

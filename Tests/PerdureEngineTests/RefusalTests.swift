@@ -9,16 +9,16 @@ import Testing
 @Suite struct RefusalTests {
   private static let running = TaskState.running(checkpoint: ["phase": "summarize"])
 
-  /// A store in which another program's compaction ran when it died.
+  /// A store in which a task that only another program knows ran when that died.
   private static func store() async throws -> (storage: MemoryStorage, task: TaskID) {
     let storage = MemoryStorage()
     let id = try #require(TaskID(2))
     let task = TaskRecord(
       id: id,
       conversationId: .root,
-      kind: "pi.compaction",
+      kind: "pi.other",
       version: 1,
-      input: ["reason": "manual"],
+      input: [:],
       state: running
     )
     let batch = Batch(

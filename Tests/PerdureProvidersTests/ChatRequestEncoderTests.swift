@@ -57,6 +57,9 @@ import Testing
     #expect(ChatRequestEncoder(request).body["max_tokens"] == nil)
     request.model.maxTokens = 100
     #expect(ChatRequestEncoder(request).body["max_tokens"] == 100)
+    // A request for a summary has a limit of its own.
+    request.streamOptions["maxTokens"] = 7
+    #expect(ChatRequestEncoder(request).body["max_tokens"] == 7)
   }
 
   @Test func `calls and results pair up`() {

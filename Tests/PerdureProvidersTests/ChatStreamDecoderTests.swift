@@ -390,6 +390,7 @@ import Testing
         if index >= started || !ended.insert(index).inserted || isLast { return false }
       case .usage: if isLast { return false }
       case .finished: if !isLast || ended.count != started { return false }
+      case .deferred: return false
       case .failed: if !isLast { return false }
       }
     }

@@ -114,7 +114,8 @@ def shape(dump):
                        message.get("toolCallId"), message.get("isError"), codes,
                        message.get("details") or None, message.get("toolsAdded"),
                        message.get("toolsRemoved"), sorted(entry)]
-                if message["role"] == "user":
+                # The words around a summary are each program's own.
+                if message["role"] == "user" and isinstance(message["content"], str):
                     row.append(json.loads(message["content"]))
                 if message["role"] == "assistant":
                     row.append(message["content"])
@@ -348,7 +349,15 @@ class Exchange:
         with open(all_of_it, "w") as file:
             json.dump({**self.scenarios, "more": features["more"],
                        "scenarios": {**features["refused"], **features["continued"],
-                                     **features["settled"]}}, file)
+                                     **features["settled"], **features["unfinished"]}}, file)
+        for name in features["unfinished"]:
+            for writer, reader in ((self.other, self.perdure), (self.perdure, self.other)):
+                about = "%s by %s" % (name, writer.name)
+                path = self.path(about)
+                result = writer.run("write", path, all_of_it, name)
+                if self.ended(about + ": is written", result, writer.died):
+                    self.finish(about, path, self.same(path, about), reader)
+                    self.go_on(about, path, reader)
         for name in features["refused"]:
             path = self.path("refused " + name)
             if not self.ended(name + ": is written", self.other.run("write", path, all_of_it, name),

@@ -74,7 +74,8 @@ enum LogVerb {
     reporter.end(ExitStatus(first), members, error: first)
   }
 
-  private static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {
+  /// The conversation that is named, or the first one.
+  static func conversation(_ arguments: ParsedArguments) throws -> ConversationID {
     guard let text = arguments.positionals.first else { return .root }
     guard let value = Int64(text), let id = ConversationID(value) else {
       throw UsageError.make("'\(text)' is no conversation", "give its number")

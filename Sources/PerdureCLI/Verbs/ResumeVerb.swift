@@ -70,36 +70,36 @@ enum ResumeVerb {
         RunRecord(json: $0)
       }
       record = try RunOptions.resolve(arguments, recorded: recorded)
-      if !arguments.has("plugin") { try Self.verify(record.plugins, address) }
+      if !arguments.has("plugin") { try ResumeVerb.verify(record.plugins, address) }
       models = try record.models()
       if recorded?.model != record.model {
         conversations = Set(live.map { $0.conversationId }).sorted()
       }
     }
+  }
 
-    /// Throws unless each plugin is the very file that was recorded.
-    private static func verify(
-      _ plugins: [RunRecord.PluginFile],
-      _ address: StoreAddress
-    ) throws {
-      let options = plugins.map { " --plugin \(ShellWord.quoted($0.path))" }.joined()
-      for plugin in plugins {
-        if HostText.kind(ofPath: plugin.path) == .nothing {
-          throw PerdureError(
-            .pluginRefused,
-            "the plugin \(plugin.path) of the last run does not exist any more",
-            hint: "put it back, or name the plugins with --plugin"
-          )
-        }
-        let digest = try PluginInspection(path: plugin.path).digest
-        if digest != plugin.digest {
-          throw PerdureError(
-            .pluginRefused,
-            "the plugin \(plugin.path) is not the file of the last run",
-            hint: "to accept the new one, run `\(address.resumeCommand)\(options)`",
-            details: ["recorded": .string(plugin.digest), "found": .string(digest)]
-          )
-        }
+  /// Throws unless each plugin is the very file that was recorded.
+  static func verify(
+    _ plugins: [RunRecord.PluginFile],
+    _ address: StoreAddress
+  ) throws {
+    let options = plugins.map { " --plugin \(ShellWord.quoted($0.path))" }.joined()
+    for plugin in plugins {
+      if HostText.kind(ofPath: plugin.path) == .nothing {
+        throw PerdureError(
+          .pluginRefused,
+          "the plugin \(plugin.path) of the last run does not exist any more",
+          hint: "put it back, or name the plugins with --plugin"
+        )
+      }
+      let digest = try PluginInspection(path: plugin.path).digest
+      if digest != plugin.digest {
+        throw PerdureError(
+          .pluginRefused,
+          "the plugin \(plugin.path) is not the file of the last run",
+          hint: "to accept the new one, run `\(address.resumeCommand)\(options)`",
+          details: ["recorded": .string(plugin.digest), "found": .string(digest)]
+        )
       }
     }
   }

@@ -20,6 +20,8 @@ struct AnswerBuilder: Sendable {
   enum End: Sendable {
     case finished(StopReason)
     case failed(ProviderFailure)
+    /// It is to be fetched later, with this handle.
+    case deferred(handle: JSON)
   }
 
   init(model: ModelInfo, timestamp: Int64) {
@@ -54,6 +56,8 @@ struct AnswerBuilder: Sendable {
       for (key, value) in members { blocks[index].members[key] = value }
     case .usage(let usage): self.usage = usage
     case .finished(let reason): finish(reason)
+    case .deferred(let handle) where handle.object != nil: end = .deferred(handle: handle)
+    case .deferred: breakOff("deferral of an answer without a handle")
     case .failed(let failure): end = .failed(failure)
     }
   }

@@ -313,6 +313,12 @@ package final class ContextStore: Retaining {
     return entries
   }
 
+  /// Returns the outcome of a task, or `nil` if it has none yet.
+  func outcome(of task: TaskID) async throws -> TaskOutcome? {
+    guard case .terminal(let outcome)? = try await store.task(task)?.state else { return nil }
+    return outcome
+  }
+
   /// Returns an entry that the conversation sees, or `nil`.
   package func entry(
     _ id: EntryID,

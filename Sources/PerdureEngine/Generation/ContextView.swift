@@ -42,7 +42,10 @@ package struct ContextCache: Sendable {
   /// Whether a `pi.system` entry follows the head marker, or there is no marker.
   package private(set) var hasBaseline = false
 
-  private var contributions: [[JSON]] = []
+  /// The messages of each entry of `entries` after edits.
+  package private(set) var contributions: [[JSON]] = []
+  /// What each of them adds to the size of the context.
+  package private(set) var weights: [ContextWeight] = []
   private var edits: [EntryID: ContextEdit] = [:]
   private var hasMarkers = false
   private var baseline = Baseline.undecided
@@ -133,6 +136,7 @@ package struct ContextCache: Sendable {
     let edit = edits[entry.id]
     let messages = Self.messages(of: entry, edit)
     contributions.append(messages)
+    weights.append(ContextWeight(entry: entry.id, messages))
     for message in messages {
       let role = MessageRole(message)
       if role == .system { prompt.apply(message) }

@@ -13,6 +13,7 @@ enum GenerationTask {
       "prepare": { runtime, record in try await prepare(runtime, record) },
       "request": { runtime, record in try await Request(runtime, record).run() },
       "retry": { runtime, record in try await retry(runtime, record) },
+      "poll": { runtime, record in try await Deferral.poll(runtime, record) },
       "tools": { runtime, record in try await ToolRound.advance(runtime, record) },
     ],
     abort: { runtime, record in try await abort(runtime, record) },
@@ -29,13 +30,17 @@ enum GenerationTask {
   /// Fixes what will be asked: model, tools and the end of the context.
   private static func prepare(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     let agent = try await PhaseAgent(runtime).get()
-    guard let model = agent.model, runtime.surroundings.models.model(model) != nil else {
-      return try await failWithoutModel(runtime, agent.model)
-    }
+    guard let reference = agent.model, let model = runtime.surroundings.models.model(reference)
+    else { return try await failWithoutModel(runtime, agent.model) }
+    if try await CompactionResume.fails(runtime, record) { return }
     if let excess = try await RunLimits(runtime).excess() {
       return try await stop(runtime, reason: excess.reason, excess.text)
     }
     let planned = try await plan(runtime, agent)
+    let need = try await runtime.surroundings.contexts.read(runtime.conversationId) { context in
+      CompactionResume.need(context, planned, model, runtime, record)
+    }
+    if need == .blocking { return try await CompactionResume.waitForSummary(runtime) }
     let streamOptions = runtime.settings.stream
     try await runtime.commit { tx, record in
       var cutoff = runtime.surroundings.contexts.tail(of: runtime.conversationId)
@@ -50,11 +55,17 @@ enum GenerationTask {
           "conversation \(runtime.conversationId) has a run but no entries"
         )
       }
-      return .running(checkpoint: [
-        "phase": "request", "attempt": .int(attempt(of: record)), "model": model.json,
-        "thinkingLevel": .string(agent.thinkingLevel), "streamOptions": .object(streamOptions),
-        "cutoff": cutoff.json,
-      ])
+      if need == .background { try await CompactionResume.summarizeMeanwhile(tx, record) }
+      return .running(
+        checkpoint: CompactionResume.carried(
+          from: record,
+          to: [
+            "phase": "request", "attempt": .int(attempt(of: record)), "model": reference.json,
+            "thinkingLevel": .string(agent.thinkingLevel), "streamOptions": .object(streamOptions),
+            "cutoff": cutoff.json,
+          ]
+        )
+      )
     }
   }
 
@@ -89,12 +100,16 @@ enum GenerationTask {
     }
   }
 
+  /// Says that there is no such model, or none at all.
+  static func missing(_ model: ModelReference?) -> String {
+    model.map {
+      "the provider \($0.provider) does not serve the model \($0.modelId); "
+        + "choose another one with Conversation.configure or --model"
+    } ?? "the conversation has no model; choose one with Conversation.configure or --model"
+  }
+
   static func failWithoutModel(_ runtime: TaskRuntime, _ model: ModelReference?) async throws {
-    let text =
-      model.map {
-        "the provider \($0.provider) does not serve the model \($0.modelId); "
-          + "choose another one with Conversation.configure or --model"
-      } ?? "the conversation has no model; choose one with Conversation.configure or --model"
+    let text = missing(model)
     try await runtime.commit { tx, record in
       let run = try await tx.prepareFailedRun(record.conversationId, runtime.settings)
       try await noteFailure("no_model", text, nil, tx, record)
@@ -138,13 +153,19 @@ enum GenerationTask {
       try await tx.edit(.live, record.conversationId) { live in
         try live.set(["generation"], ["attempt": .int(next)])
       }
-      return .running(checkpoint: ["phase": "prepare", "attempt": .int(next)])
+      return .running(
+        checkpoint: CompactionResume.carried(
+          from: record,
+          to: ["phase": "prepare", "attempt": .int(next)]
+        )
+      )
     }
   }
 
   // MARK: abort and cleanup
 
   private static func abort(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
+    await Deferral.cancel(runtime, record)
     try await runtime.commit { tx, record in
       let checkpoint = record.state.checkpoint
       let pending = (checkpoint?["pending"]?.array ?? []).compactMap { $0.string }

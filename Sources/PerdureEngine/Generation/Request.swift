@@ -4,10 +4,10 @@ import Synchronization
 
 /// The phase `request` of a generation: one request to the model, from intent to consequence.
 struct Request {
-  private let runtime: TaskRuntime
-  private let record: TaskRecord
-  private let attempt: Int64
-  private let conversation: ConversationID
+  let runtime: TaskRuntime
+  let record: TaskRecord
+  let attempt: Int64
+  let conversation: ConversationID
   private let phase: PhaseAgent
 
   init(_ runtime: TaskRuntime, _ record: TaskRecord) {
@@ -27,9 +27,7 @@ struct Request {
     guard let reference, let model = runtime.surroundings.models.model(reference) else {
       return try await GenerationTask.failWithoutModel(runtime, reference)
     }
-    guard let cutoff = EntryID(checkpoint?["cutoff"]) else {
-      throw PerdureError(.storeCorrupt, "task \(record.id) has no cutoff")
-    }
+    let cutoff = try cutoff()
     var context = try await runtime.context(upTo: cutoff)
     let level = checkpoint?["thinkingLevel"]?.text ?? "off"
     let verdict = try await hooks.beforeRequest(
@@ -62,6 +60,14 @@ struct Request {
     let answer = await receive(consume request)
     try runtime.checkSignal()
     try await classify(answer, offered: context.offeredTools)
+  }
+
+  /// The end of the context of this request.
+  func cutoff() throws -> EntryID {
+    guard let cutoff = EntryID(record.state.checkpoint?["cutoff"]) else {
+      throw PerdureError(.storeCorrupt, "task \(record.id) has no cutoff")
+    }
+    return cutoff
   }
 
   /// Says in the store that a request is made; what an earlier one left becomes an entry.
@@ -128,8 +134,9 @@ struct Request {
 
   // MARK: Consequences
 
-  private func classify(_ answer: AnswerBuilder, offered: Set<JSONString>) async throws {
+  func classify(_ answer: AnswerBuilder, offered: Set<JSONString>) async throws {
     switch answer.end {
+    case .deferred(let handle): try await Deferral.defer(runtime, record, handle)
     case .finished(let reason) where reason == .stop || reason == .length || reason == .toolUse:
       let message = answer.message(reason)
       try await hooks.afterResponse(message)
@@ -145,6 +152,7 @@ struct Request {
     case .failed(let failure):
       let message = answer.message(.error, errorMessage: failure.message)
       try await hooks.afterResponse(message)
+      if failure.action == .overflow, try await summarize(message, failure) { return }
       if failure.action == .retry, try await retry(message, failure) { return }
       try await fail(message, failure)
     case nil:
@@ -170,13 +178,9 @@ struct Request {
 
   /// Plans another attempt; returns whether there is one.
   private func retry(_ message: JSON, _ failure: ProviderFailure) async throws -> Bool {
-    let settings = runtime.settings.retry
-    guard settings.isEnabled, attempt <= Int64(settings.maxRetries) else { return false }
-    let backOff = RetryDelay.milliseconds(attempt: attempt, settings)
-    let delay = max(backOff, failure.retryAfterMs ?? 0)
-    // A provider that asks for more is not waited for by a process that somebody watches.
-    guard delay <= settings.maxAgentDelayMs else { return false }
-    try await runtime.commit { tx, _ in
+    let delay = RetryDelay.milliseconds(after: failure, attempt: attempt, runtime.settings.retry)
+    guard let delay else { return false }
+    try await runtime.commit { tx, record in
       let until = tx.now.addingSaturated(delay)
       try await tx.appendAnswer(message, to: conversation)
       try await tx.edit(.live, conversation) { live in
@@ -189,7 +193,10 @@ struct Request {
         )
       }
       return .sleeping(
-        checkpoint: ["phase": "retry", "attempt": .int(attempt), "until": .int(until)],
+        checkpoint: CompactionResume.carried(
+          from: record,
+          to: ["phase": "retry", "attempt": .int(attempt), "until": .int(until)]
+        ),
         until: until
       )
     }
@@ -197,9 +204,20 @@ struct Request {
   }
 
   private func fail(_ message: JSON, _ failure: ProviderFailure) async throws {
-    try await runtime.commit { tx, record in
-      let run = try await tx.prepareFailedRun(conversation, runtime.settings)
+    try await Self.fail(runtime, failure) { tx in
       try await tx.appendAnswer(message, to: conversation)
+    }
+  }
+
+  /// Ends the run without an answer; `body` adds to the commit.
+  static func fail(
+    _ runtime: TaskRuntime,
+    _ failure: ProviderFailure,
+    _ body: (Transaction) async throws -> Void
+  ) async throws {
+    try await runtime.commit { tx, record in
+      let run = try await tx.prepareFailedRun(record.conversationId, runtime.settings)
+      try await body(tx)
       try await GenerationTask.noteFailure(
         failure.action.rawValue,
         failure.message,
@@ -210,7 +228,7 @@ struct Request {
       try await tx.endFailedRun(
         run,
         of: record.id,
-        conversation,
+        record.conversationId,
         reason: "model_error",
         detail: failure.message
       )
@@ -230,6 +248,22 @@ private final class SharedAnswer: Sendable {
 
 /// How long to wait before another attempt.
 enum RetryDelay {
+  /// Returns the delay before the attempt after this one, or `nil` if there is none.
+  ///
+  /// A provider that asks for more than the greatest delay is not waited for by a process that
+  /// somebody watches.
+  static func milliseconds(
+    after failure: ProviderFailure,
+    attempt: Int64,
+    _ settings: Settings.Retry
+  ) -> Int64? {
+    guard failure.action == .retry, settings.isEnabled, attempt <= Int64(settings.maxRetries) else {
+      return nil
+    }
+    let delay = max(milliseconds(attempt: attempt, settings), failure.retryAfterMs ?? 0)
+    return delay <= settings.maxAgentDelayMs ? delay : nil
+  }
+
   /// Doubles from the base with each attempt, up to the greatest delay.
   static func milliseconds(attempt: Int64, _ settings: Settings.Retry) -> Int64 {
     let doublings = min(max(attempt - 1, 0), 40)

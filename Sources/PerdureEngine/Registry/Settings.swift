@@ -38,6 +38,8 @@ package struct Settings: Sendable, Equatable {
   package var runBudget = Budget()
   package var conversationBudget = Budget()
   package var retry = Retry()
+  /// When the older part of a context is replaced by a summary.
+  package var compaction = CompactionSettings()
   /// How often a growing answer is committed, in milliseconds.
   package var partialIntervalMs: Int64 = 100
   /// How often the output of a running tool is committed, in milliseconds.
@@ -79,6 +81,7 @@ package struct Settings: Sendable, Equatable {
         "enabled": .bool(retry.isEnabled), "maxRetries": .int(retry.maxRetries),
         "baseDelayMs": .int(retry.baseDelayMs), "maxAgentDelayMs": .int(retry.maxAgentDelayMs),
       ],
+      "compaction": compaction.json,
       "progress": [
         "partialIntervalMs": .int(partialIntervalMs), "outputIntervalMs": .int(outputIntervalMs),
       ],

@@ -44,7 +44,16 @@ public struct ModelInfo: Sendable, Equatable {
 
 /// One request to a model.
 public struct ModelRequest: Sendable {
+  /// What the answer is for.
+  public enum Purpose: String, Sendable {
+    /// It continues a conversation.
+    case answer
+    /// It takes the place of the older part of a conversation.
+    case summary
+  }
+
   public var model: ModelInfo
+  public var purpose: Purpose
   /// The messages in their persisted form; system messages say which tools are offered
   /// (`PromptState` replays them).
   public var messages: [JSON]
@@ -54,7 +63,7 @@ public struct ModelRequest: Sendable {
   public var sessionId: String?
   /// The thinking level; absent means off.
   public var reasoning: String?
-  /// The `stream` setting, such as `timeoutMs` and `headers`.
+  /// The `stream` setting, such as `timeoutMs` and `headers`; `maxTokens` bounds the answer.
   public var streamOptions: JSONObject
 
   /// Makes a request.
@@ -64,9 +73,11 @@ public struct ModelRequest: Sendable {
     attempt: Int,
     sessionId: String? = nil,
     reasoning: String? = nil,
-    streamOptions: JSONObject = [:]
+    streamOptions: JSONObject = [:],
+    purpose: Purpose = .answer
   ) {
     self.model = model
+    self.purpose = purpose
     self.messages = messages
     self.attempt = attempt
     self.sessionId = sessionId
@@ -97,6 +108,9 @@ public enum ModelEvent: Sendable, Equatable {
   case usage(Usage)
   /// The answer is complete. Always last.
   case finished(StopReason)
+  /// The answer comes later and is fetched with this handle, an object; `pollAfterMs` in it says
+  /// when to ask. Always last.
+  case deferred(handle: JSON)
   /// The request failed; what arrived before stays. Always last.
   case failed(ProviderFailure)
 }
@@ -158,4 +172,33 @@ public protocol ModelProvider: Sendable {
 
   /// Starts a request and returns at once.
   func stream(_ request: ModelRequest) -> any ModelStream
+
+  /// Asks for an answer that was deferred, and returns at once.
+  ///
+  /// It arrives, or is deferred again.
+  func fetchDeferred(_ handle: JSON, of model: ModelInfo) -> any ModelStream
+
+  /// Tells the provider that nobody will ask for a deferred answer any more.
+  func cancelDeferred(_ handle: JSON, of model: ModelInfo) async throws
+}
+
+extension ModelProvider {
+  /// Fails: a provider that defers nothing has nothing to fetch.
+  public func fetchDeferred(_ handle: JSON, of model: ModelInfo) -> any ModelStream {
+    NoDeferredAnswer(provider: model.reference.provider)
+  }
+
+  /// Does nothing.
+  public func cancelDeferred(_ handle: JSON, of model: ModelInfo) async throws {}
+}
+
+/// The end of a request for a deferred answer that nobody holds.
+private struct NoDeferredAnswer: ModelStream {
+  let provider: String
+
+  func next() async -> [ModelEvent] {
+    [.failed(ProviderFailure(.stop, "the provider \(provider) defers no answers"))]
+  }
+
+  func cancel() {}
 }

@@ -17,6 +17,14 @@ package struct FauxScript: Sendable {
     /// Characters per event, and the pause between two events of one step.
     var chunk: Int
     var chunkDelayMs: Int64
+    /// How the answer is held back, if it is.
+    var deferral: Deferral?
+  }
+
+  struct Deferral: Sendable {
+    /// How many times it is asked for in vain.
+    var pendingFetches: Int64
+    var pollAfterMs: Int64?
   }
 
   enum Step: Sendable {
@@ -38,6 +46,10 @@ package struct FauxScript: Sendable {
   }
 
   var turns: [Turn]
+  /// What is answered to requests for a summary.
+  var summary: Turn?
+  var contextWindow = 128_000
+  var maxTokens = 16_384
 
   /// Reads a script from the bytes of the file `name`.
   ///
@@ -54,7 +66,11 @@ package struct FauxScript: Sendable {
     }
     do throws(ScriptNode.Problem) {
       var reader = FauxScriptReader()
-      turns = try reader.turns(ScriptNode(json))
+      let top = ScriptNode(json)
+      turns = try reader.turns(top)
+      summary = try reader.summary(top)
+      if let tokens = try reader.tokens(top, "contextWindow") { contextWindow = tokens }
+      if let tokens = try reader.tokens(top, "maxTokens") { maxTokens = tokens }
     } catch {
       let offset = JSONLocator.offset(of: error.path, in: bytes)
       throw Self.error(

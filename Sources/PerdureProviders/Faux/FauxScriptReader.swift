@@ -5,7 +5,10 @@ import PerdureValue
 struct FauxScriptReader {
   private static let longest: Int64 = 86_400_000
   private static let attemptMembers: [JSONString] = [
-    "steps", "stopReason", "usage", "chunk", "chunkDelayMs",
+    "steps", "stopReason", "usage", "chunk", "chunkDelayMs", "deferred",
+  ]
+  private static let topMembers: [JSONString] = [
+    "turns", "summary", "contextWindow", "maxTokens", "chunk", "chunkDelayMs",
   ]
 
   private typealias Problem = ScriptNode.Problem
@@ -14,7 +17,7 @@ struct FauxScriptReader {
   private var chunkDelayMs: Int64 = 0
 
   mutating func turns(_ top: ScriptNode) throws(ScriptNode.Problem) -> [FauxScript.Turn] {
-    try top.requireMembers(["turns", "chunk", "chunkDelayMs"])
+    try top.requireMembers(Self.topMembers)
     if let node = top.member("chunk") { chunk = try Self.chunk(node) }
     if let node = top.member("chunkDelayMs") { chunkDelayMs = try node.integer(0...Self.longest) }
     var turns: [FauxScript.Turn] = []
@@ -22,6 +25,29 @@ struct FauxScriptReader {
       turns.append(try turn(node, number: turns.count + 1))
     }
     return turns
+  }
+
+  /// Reads the turn that answers requests for a summary, if there is one.
+  func summary(_ top: ScriptNode) throws(ScriptNode.Problem) -> FauxScript.Turn? {
+    guard let node = top.member("summary") else { return nil }
+    return try turn(node, number: 0)
+  }
+
+  func tokens(_ top: ScriptNode, _ key: JSONString) throws(ScriptNode.Problem) -> Int? {
+    guard let node = top.member(key) else { return nil }
+    return Int(try node.integer(1...1_000_000_000))
+  }
+
+  private static func deferral(_ node: ScriptNode) throws(Problem) -> FauxScript.Deferral {
+    try node.requireMembers(["pendingFetches", "pollAfterMs"])
+    var deferral = FauxScript.Deferral(pendingFetches: 0)
+    if let node = node.member("pendingFetches") {
+      deferral.pendingFetches = try node.integer(0...1_000)
+    }
+    if let node = node.member("pollAfterMs") {
+      deferral.pollAfterMs = try node.integer(0...longest)
+    }
+    return deferral
   }
 
   private static func chunk(_ node: ScriptNode) throws(Problem) -> Int {
@@ -51,14 +77,18 @@ struct FauxScriptReader {
       attempt.chunkDelayMs = try node.integer(0...Self.longest)
     }
     if let node = node.member("usage") { attempt.usage = try usage(node) }
+    if let node = node.member("deferred") { attempt.deferral = try Self.deferral(node) }
     var calls = 0
     var failure: FauxScript.Ending?
     for step in try node.required("steps", "an array").elements() {
       if failure != nil { throw step.problem("a step follows one that ends the answer") }
       switch try self.step(step, callName: "call_\(turn)_\(calls + 1)") {
-      case .left(let step):
-        if case .toolCall = step { calls += 1 }
-        attempt.steps.append(step)
+      case .left(let value):
+        if case .toolCall = value { calls += 1 }
+        if case .toolResult = value, attempt.deferral != nil {
+          throw step.problem("a deferred answer cannot hold the result of a call")
+        }
+        attempt.steps.append(value)
       case .right(let ending): failure = ending
       }
     }

@@ -18,7 +18,11 @@ package struct ChatRequestEncoder {
       "messages": .array(messages(prompt)),
     ]
     if !prompt.tools.isEmpty { object["tools"] = .array(prompt.tools.map(Self.tool)) }
-    if request.model.maxTokens > 0 { object[maxTokensField] = .int(request.model.maxTokens) }
+    if let limit = request.streamOptions["maxTokens"]?.int, limit > 0 {
+      object[maxTokensField] = .int(limit)
+    } else if request.model.maxTokens > 0 {
+      object[maxTokensField] = .int(request.model.maxTokens)
+    }
     if let reasoning = request.reasoning { object["reasoning_effort"] = .string(reasoning) }
     object["stream"] = true
     object["stream_options"] = ["include_usage": true]

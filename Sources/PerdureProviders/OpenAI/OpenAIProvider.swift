@@ -15,11 +15,14 @@ package final class OpenAIProvider: ModelProvider {
   private let key: APIKey
   private let client: HTTPClient
   private let limits: ProviderLimits
+  private let contextWindow: Int
+  private let maxTokens: Int
   private let clock: any HostClock
 
   /// Makes a provider called `name`; throws `invalidConfiguration` if the base URL is none.
   ///
-  /// From the environment come the key, `SSL_CERT_FILE` and `SSL_CERT_DIR`. A missing key is a
+  /// `contextWindow` and `maxTokens` are what the models behind it take and give, in tokens; 0 if that
+  /// is not known. From the environment come the key, `SSL_CERT_FILE` and `SSL_CERT_DIR`. A missing key is a
   /// failure of each request, unless the server is on this machine.
   package init(
     name: String = "openai",
@@ -27,6 +30,8 @@ package final class OpenAIProvider: ModelProvider {
     apiKeyVariable: String = "OPENAI_API_KEY",
     environment: [String: String],
     limits: ProviderLimits = ProviderLimits(),
+    contextWindow: Int = 0,
+    maxTokens: Int = 0,
     clock: any HostClock
   ) throws(PerdureError) {
     self.name = name
@@ -34,13 +39,20 @@ package final class OpenAIProvider: ModelProvider {
     key = APIKey(variable: apiKeyVariable, environment: environment)
     client = HTTPClient(trust: HTTPClient.Trust(environment: environment))
     self.limits = limits
+    self.contextWindow = max(0, contextWindow)
+    self.maxTokens = max(0, maxTokens)
     self.clock = clock
   }
 
   /// Returns a description of any model; the server alone knows which ones it has.
   package func model(_ reference: ModelReference) -> ModelInfo? {
     guard reference.provider == name, !reference.modelId.isEmpty else { return nil }
-    return ModelInfo(reference: reference, api: Self.api, contextWindow: 0, maxTokens: 0)
+    return ModelInfo(
+      reference: reference,
+      api: Self.api,
+      contextWindow: contextWindow,
+      maxTokens: maxTokens
+    )
   }
 
   package func stream(_ request: ModelRequest) -> any ModelStream {

@@ -1,0 +1,101 @@
+import Perdure
+import PerdureModel
+import PerdureValue
+
+/// `perdure compact`: the older part of a conversation becomes a summary.
+enum CompactVerb {
+  static let verb = Verb(
+    name: "compact",
+    summary: "replace the older part of a conversation by a summary, for the model",
+    options: RunOptions.forResume + [
+      Option(name: "instructions", value: "TEXT", help: "what the summary should dwell on")
+    ],
+    positionals: ["[CONVERSATION]"],
+    notes: """
+      Nothing is deleted: 'perdure log' still shows everything. What is not given is as the
+      last run recorded it. Unfinished work of the store goes on, too. The summary goes to
+      standard output; without an older part there is none.
+      """,
+    hasEvents: true,
+    body: { try await run($0, $1) }
+  )
+
+  private static func run(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    let id = try LogVerb.conversation(arguments)
+    let address = try StoreAddress(arguments)
+    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
+    let durability = try arguments.choice("durability", Durability.self)
+    let store = try await address.open(durability: durability ?? .full, isOwn: false)
+    let record: RunRecord
+    let models: any ModelProvider
+    do {
+      let recorded = try await store.reader.extra(scope: RunRecord.scope, id: 0)
+      record = try RunOptions.resolve(arguments, recorded: recorded.flatMap { RunRecord(json: $0) })
+      if !arguments.has("plugin") { try ResumeVerb.verify(record.plugins, address) }
+      models = try record.models()
+    } catch {
+      await store.close()
+      throw error
+    }
+    let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
+    do {
+      if let refusal = host.harness.refusal { throw refusal }
+      guard let conversation = try await host.harness.conversation(id) else {
+        throw Admission.missing(id, address)
+      }
+      host.start(["store": .string(address.text), "conversation": id.json])
+      let task = try await conversation.compact(instructions: arguments.value("instructions"))
+      host.awaitQuiet()
+      switch await host.end.value {
+      case .signal(let signal): await Outcome.end(signal, host, address, reporter)
+      case .failed(let error): throw error
+      case .quiet, .settled: try await end(task, host, reporter)
+      }
+    } catch {
+      throw await host.close(after: error)
+    }
+  }
+
+  /// Prints the summary and ends.
+  private static func end(
+    _ task: TaskID,
+    _ host: RunningHost,
+    _ reporter: Reporter
+  ) async throws -> Never {
+    let reads = host.harness.reader.reads
+    var members: JSONObject = ["task": task.json]
+    var failure: PerdureError?
+    switch try await reads.task(task)?.state.outcome {
+    case .completed(let result):
+      guard let id = SubmissionID(result["submissionId"]) else {
+        reporter.progress("nothing to summarize: the conversation is short enough")
+        break
+      }
+      let submission = try await reads.submission(id)
+      members["submission"] = id.json
+      if let entry = submission?.entry {
+        let text = try await host.answer(entry)
+        members["entry"] = entry.json
+        members["text"] = .string(text)
+        if !reporter.isJSON { reporter.print(text) }
+      } else if submission?.status == .queued {
+        reporter.progress("the summary is placed at the end of the run")
+      } else {
+        failure = PerdureError("stale", "the conversation went on without the summary")
+      }
+    case .failed(let message, let detail, _):
+      let code = detail?["reason"]?.text ?? "model_error"
+      failure = PerdureError(PerdureError.Code(rawValue: code), message)
+    case let other:
+      failure = PerdureError(
+        "blocked",
+        "there is no summary (\(other?.json.compactText ?? "none"))"
+      )
+    }
+    await host.close()
+    reporter.end(failure.map { ExitStatus($0) } ?? .ok, members, error: failure)
+  }
+}
