@@ -28,8 +28,9 @@ struct HookChain: Sendable {
   ) async throws {
     runtime = phase.runtime
     self.outlivesClosing = outlivesClosing
-    // Resolving a conversation costs more than most phases do otherwise.
-    guard runtime.surroundings.registry.hasHooks else {
+    // Resolving a conversation costs more than most phases do otherwise; but one that has been
+    // resolved keeps its hooks, also when nobody has any more.
+    guard phase.isResolved || runtime.surroundings.registry.hasHooks else {
       hooks = []
       info = AgentInfo()
       return

@@ -11,6 +11,9 @@ final class PhaseAgent: Sendable {
 
   init(_ runtime: TaskRuntime) { self.runtime = runtime }
 
+  /// Whether anything has needed it yet.
+  var isResolved: Bool { resolved.withLock { $0 != nil } }
+
   func get() async throws -> Agent {
     if let agent = resolved.withLock({ $0 }) { return agent }
     let agent = try await runtime.agent()
