@@ -226,6 +226,30 @@ import Testing
     try await session.close()
   }
 
+  @Test func `what a commit reads after its caller was cancelled is read all the same`()
+    async throws
+  {
+    let session = try await Session.open(
+      ImpatientStorage(MemoryStorage()),
+      clock: ManualClock()
+    )
+    let first = try await session.commit { try await $0.createConversation().id }
+    let (isInside, mayGo) = (Event(), Event())
+    let committing = Task {
+      try await session.stage { tx in
+        isInside.happen()
+        await mayGo.wait()
+        let page = PageRequest(limit: 1)
+        return try await tx.scanConversations(ConversationQuery(), page).items.map { $0.id }
+      }.result
+    }
+    await isInside.wait()
+    committing.cancel()
+    mayGo.happen()
+    #expect(try await committing.value == [first])
+    try await session.close()
+  }
+
   @Test func `cancelling whoever commits stops neither the commit nor the flush`()
     async throws
   {
