@@ -88,7 +88,9 @@ import Testing
     #expect(whole.code == nil)
     #expect(whole.calls > 10)
     for target in 1...whole.calls {
-      let (_, reports, code) = try await play(failingAt: target)
+      let (calls, reports, code) = try await play(failingAt: target)
+      // How many flushes are shared depends on who comes first.
+      if calls < target { continue }
       let failures = reports.filter { $0 == "session_failed" }
       // The first call is made before there is a session; the last may be one of the closing.
       #expect(failures.count == (target == 1 ? 0 : 1), "call \(target)")
@@ -175,7 +177,8 @@ import Testing
     }
     #expect(error?.code == .sessionFailed)
     #expect(error?.details?["code"] == "foreign_writer")
-    #expect(try await memory.counters().nextSequence == 2)
+    // The session closes its storage by itself.
+    #expect(try await MemoryStorage(continuing: memory).counters().nextSequence == 2)
   }
 
   @Test func `a request that cannot be read fails only itself`() async throws {
