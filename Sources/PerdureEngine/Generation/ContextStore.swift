@@ -96,7 +96,7 @@ package final class ContextStore: Retaining {
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
     // Asked for outside, because the settings and the clock are the host's code.
-    let isKeeping = !publication.endsTasks || retention().span != 0
+    let isKeeping = publication.endedTasks.isEmpty || retention().span != 0
     let now = clock.monotonic()
     state.withLock { state in
       for change in publication.changes {
@@ -333,15 +333,5 @@ package final class ContextStore: Retaining {
     }
     if let entry = cached.flatMap({ $0 }) { return entry }
     return try await store.entry(id, visibleIn: conversation)?.entry
-  }
-}
-
-extension Publication {
-  /// Whether a task ended in this commit.
-  fileprivate var endsTasks: Bool {
-    changes.contains { change in
-      if case .task(let record) = change { return !record.isLive }
-      return false
-    }
   }
 }
