@@ -75,11 +75,7 @@ extension Engine {
 
   private func storedTasks() async throws -> [TaskRecord] {
     var tasks: [TaskRecord] = []
-    for status in TaskState.Status.allCases where status != .terminal {
-      tasks += try await Page.all {
-        try await session.store.scanTasks(TaskQuery(status: status), $0)
-      }
-    }
+    try await session.forEachLiveTask { tasks.append($0) }
     return tasks.sorted { $0.id < $1.id }
   }
 

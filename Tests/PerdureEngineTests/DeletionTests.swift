@@ -282,6 +282,8 @@ import Testing
       #expect(again?.details?["status"] == "done")
       let other = await error { _ = try await engine.submit("hi", to: id, requestId: "r2") }
       #expect(other?.code == .conversationDeleted)
+      let context = await error { _ = try await engine.context(of: id) }
+      #expect(context?.code == .conversationDeleted)
       let entry = try await engine.submission(first)?.entry
       #expect(
         await error { _ = try await engine.fork(id, at: try #require(entry)) }?.code

@@ -3,6 +3,7 @@ import PerdureModel
 import PerdureStorage
 import PerdureTestKit
 import PerdureValue
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct RetentionTests {
@@ -192,5 +193,44 @@ import Testing
     _ = try await bench.ask(engine)
     #expect(engine.contexts.count == 0)
     try await bench.end(engine)
+  }
+
+  /// A clock that looks at the engine whose time it tells.
+  private final class CuriousClock: HostClock {
+    private let base = ManualClock()
+    private let look = Mutex<(@Sendable () -> Void)?>(nil)
+
+    func watch(_ look: @escaping @Sendable () -> Void) { self.look.withLock { $0 = look } }
+
+    func now() -> Int64 { base.now() }
+
+    func monotonic() -> Int64 {
+      look.withLock { $0 }?()
+      return base.monotonic()
+    }
+
+    func sleep(nanoseconds: Int64) async { await base.sleep(nanoseconds: nanoseconds) }
+  }
+
+  @Test func `the clock may look at what is kept`() async throws {
+    let clock = CuriousClock()
+    let engine = try await Engine.open(
+      MemoryStorage(),
+      Engine.Options(
+        models: ScriptedModel { _ in ScriptedModel.text("done") },
+        registry: Registry(),
+        settings: { Settings() },
+        clock: clock,
+        report: { _ in }
+      )
+    )
+    clock.watch { [weak engine] in
+      _ = engine?.contexts.count
+      _ = engine?.session.cachedDocumentCount
+    }
+    let bench = TestBench()
+    _ = try await bench.start(engine)
+    #expect(try await bench.ask(engine).status == .done)
+    try await engine.close()
   }
 }

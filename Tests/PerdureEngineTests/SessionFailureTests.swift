@@ -88,7 +88,9 @@ import Testing
     #expect(whole.code == nil)
     #expect(whole.calls > 10)
     for target in 1...whole.calls {
-      let (_, reports, code) = try await play(failingAt: target)
+      let (calls, reports, code) = try await play(failingAt: target)
+      // How many flushes are shared depends on who comes first.
+      if calls < target { continue }
       let failures = reports.filter { $0 == "session_failed" }
       // The first call is made before there is a session; the last may be one of the closing.
       #expect(failures.count == (target == 1 ? 0 : 1), "call \(target)")
@@ -175,7 +177,8 @@ import Testing
     }
     #expect(error?.code == .sessionFailed)
     #expect(error?.details?["code"] == "foreign_writer")
-    #expect(try await memory.counters().nextSequence == 2)
+    // The session closes its storage by itself.
+    #expect(try await MemoryStorage(continuing: memory).counters().nextSequence == 2)
   }
 
   @Test func `a request that cannot be read fails only itself`() async throws {
@@ -223,6 +226,30 @@ import Testing
     let error = await #expect(throws: PerdureError.self) { try await reading.value }
     #expect(error?.code == .cancelled)
     _ = try await session.commit { try await $0.createConversation() }
+    try await session.close()
+  }
+
+  @Test func `what a commit reads after its caller was cancelled is read all the same`()
+    async throws
+  {
+    let session = try await Session.open(
+      ImpatientStorage(MemoryStorage()),
+      clock: ManualClock()
+    )
+    let first = try await session.commit { try await $0.createConversation().id }
+    let (isInside, mayGo) = (Event(), Event())
+    let committing = Task {
+      try await session.stage { tx in
+        isInside.happen()
+        await mayGo.wait()
+        let page = PageRequest(limit: 1)
+        return try await tx.scanConversations(ConversationQuery(), page).items.map { $0.id }
+      }.result
+    }
+    await isInside.wait()
+    committing.cancel()
+    mayGo.happen()
+    #expect(try await committing.value == [first])
     try await session.close()
   }
 

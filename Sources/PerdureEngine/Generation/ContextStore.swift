@@ -87,18 +87,22 @@ package final class ContextStore: Retaining {
 
   /// Takes over the tasks that are live when a store is opened.
   func adopt(_ tasks: some Sequence<TaskRecord>) {
-    state.withLock { state in for record in tasks { follow(record, &state, keeping: true) } }
+    let now = clock.monotonic()
+    state.withLock { state in
+      for record in tasks { follow(record, &state, keeping: true, at: now) }
+    }
   }
 
   /// Follows a staged commit.
   package func observe(_ publication: Publication) {
-    // Asked for outside, because the settings are the host's code.
-    let isKeeping = !publication.endsTasks || retention().span != 0
+    // Asked for outside, because the settings and the clock are the host's code.
+    let isKeeping = publication.endedTasks.isEmpty || retention().span != 0
+    let now = clock.monotonic()
     state.withLock { state in
       for change in publication.changes {
         switch change {
         case .entry(let entry): Self.extend(entry, &state)
-        case .task(let record): follow(record, &state, keeping: isKeeping)
+        case .task(let record): follow(record, &state, keeping: isKeeping, at: now)
         case .deletion(let id): _ = state.take(id)
         default: break
         }
@@ -115,7 +119,12 @@ package final class ContextStore: Retaining {
     }
   }
 
-  private func follow(_ record: TaskRecord, _ state: inout State, keeping isKeeping: Bool) {
+  private func follow(
+    _ record: TaskRecord,
+    _ state: inout State,
+    keeping isKeeping: Bool,
+    at now: Int64
+  ) {
     let conversation = record.conversationId
     guard !record.isLive else {
       if !record.background { state.live[conversation, default: []].insert(record.id) }
@@ -127,7 +136,7 @@ package final class ContextStore: Retaining {
     state.live[conversation] = nil
     // Its time begins now that it is idle.
     if let (cache, _) = state.take(conversation), isKeeping {
-      state.put(cache, state.use(at: clock.monotonic()), of: conversation)
+      state.put(cache, state.use(at: now), of: conversation)
     }
     evict(&state)
   }
@@ -330,15 +339,5 @@ package final class ContextStore: Retaining {
     }
     if let entry = cached.flatMap({ $0 }) { return entry }
     return try await store.entry(id, visibleIn: conversation)?.entry
-  }
-}
-
-extension Publication {
-  /// Whether a task ended in this commit.
-  fileprivate var endsTasks: Bool {
-    changes.contains { change in
-      if case .task(let record) = change { return !record.isLive }
-      return false
-    }
   }
 }

@@ -100,8 +100,15 @@ extension Scheduler {
     guard record.isLive else { return state.withLock { end(record, change.previous, &$0) } }
     let isNew = !state.withLock { $0.forest.isLive(record.id) }
     if isNew { try await insert(record) }
+    // Only what lies below: the rest of a large store is not looked through for each new task.
+    let isBelow: Bool
+    if isNew, !record.background {
+      isBelow = try await cancellingTask(above: record) != nil
+    } else {
+      isBelow = false
+    }
     state.withLock { state in
-      if isNew, !record.background, !state.cancelling.isEmpty { state.work.cascade = true }
+      if isBelow { state.work.cascade = true }
       Self.follow(record, change.previous, &state)
     }
   }

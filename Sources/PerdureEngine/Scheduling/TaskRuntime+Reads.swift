@@ -101,9 +101,7 @@ extension TaskRuntime {
     try checkEnd()
     return try await scheduler.session.line.hold {
       let store = scheduler.session.store
-      guard try await store.conversation(conversation) != nil else {
-        throw PerdureError(.notFound, "conversation \(conversation) does not exist")
-      }
+      try await scheduler.session.requireConversation(conversation)
       let head = try await store.latestHeadMarker(conversation, atOrBefore: entry)
       let query = EntryQuery(
         conversationId: conversation,

@@ -23,6 +23,8 @@ package final class CommitLine: Sendable {
       if self.line == line, isActive.load(ordering: .acquiring) { return true }
       return outer?.holds(line) ?? false
     }
+
+    var holdsAny: Bool { isActive.load(ordering: .acquiring) || outer?.holdsAny ?? false }
   }
 
   private struct State {
@@ -36,6 +38,9 @@ package final class CommitLine: Sendable {
   private let state = Mutex(State())
 
   package init() {}
+
+  /// Whether the calling task holds a line.
+  static var isHeldByCaller: Bool { innermost?.holdsAny ?? false }
 
   /// How many wait for the line.
   package var waitingCount: Int { state.withLock { $0.waiting.count - $0.firstWaiting } }

@@ -1,11 +1,11 @@
-import PerdureModel
+package import PerdureModel
 
 /// The records of live tasks that are kept in memory.
 ///
 /// Whatever runs, is about to run, ends or is to be aborted is kept. Of those that wait or sleep
 /// only the newest are kept, because there may be very many; the store has the others.
-struct HeldTasks: Sendable {
-  static let greatestDormantCount = 1_024
+package struct HeldTasks: Sendable {
+  package static let greatestDormantCount = 1_024
 
   /// Whether every live task is here; it never is again once one was left out.
   var isComplete = true
@@ -15,20 +15,30 @@ struct HeldTasks: Sendable {
   private var order: [(id: TaskID, age: Int)] = []
   private var nextAge = 1
 
+  /// Makes an empty one.
+  package init() {}
+
+  /// How many places the order of the dormant tasks takes, outdated ones included.
+  package var placeCount: Int { order.count }
+
   /// Takes over the newest record of a task.
-  mutating func adopt(_ record: TaskRecord) {
+  package mutating func adopt(_ record: TaskRecord) {
     ages[record.id] = nil
     records[record.id] = record.isLive ? record : nil
     guard record.isDormant else { return }
     ages[record.id] = nextAge
     order.append((record.id, nextAge))
     nextAge += 1
-    if ages.count > Self.greatestDormantCount { dropOldest() }
+    if ages.count > Self.greatestDormantCount { return dropOldest() }
+    // Most tasks that wait go on soon, and their places in the order must go too.
+    if order.count > 2 * Self.greatestDormantCount { dropOutdated() }
   }
+
+  private mutating func dropOutdated() { order.removeAll { ages[$0.id] != $0.age } }
 
   // In portions, so that the front of the list is moved rarely.
   private mutating func dropOldest() {
-    order.removeAll { ages[$0.id] != $0.age }
+    dropOutdated()
     isComplete = false
     let surplus = order.prefix(Self.greatestDormantCount / 4)
     for (id, _) in surplus {

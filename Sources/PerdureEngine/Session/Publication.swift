@@ -42,6 +42,13 @@ package struct Publication: Sendable {
     }
   }
 
+  /// The submissions that are settled.
+  var settledSubmissions: [SubmissionID] {
+    changes.compactMap { change in
+      if case .submission(let record) = change, record.isSettled { record.id } else { nil }
+    }
+  }
+
   /// Whether a task was created or replaced.
   var changesTasks: Bool {
     changes.contains { change in

@@ -180,7 +180,7 @@ extension Session {
     publications.stage(publication)
     for observer in observers { observer(publication) }
     retention.expireIfDue()
-    if waits.wants(publication) || taskWaits.wants(publication.endedTasks)
+    if waits.wants(publication.settledSubmissions) || taskWaits.wants(publication.endedTasks)
       || store.stagedBytes > Self.backlogBytes
     {
       Task.detached { [store] in try? await store.flush() }

@@ -63,6 +63,7 @@ extension Session {
 
   private func shutDown() async throws {
     defer {
+      documents.clear()
       // Whatever is staged may still be published; then nobody is told any more.
       end(nil)
       release.happen(ending.outcome ?? nil)
@@ -70,7 +71,6 @@ extension Session {
     retention.close()
     try await line.hold {}
     try await store.close()
-    documents.clear()
   }
 }
 

@@ -29,7 +29,8 @@ package final class Session: Sendable {
   package let clock: any HostClock
   package let publications: PublicationQueue
   let documents: DocumentCache
-  let waits = WaitList()
+  /// Those who wait for the settlement of a submission.
+  let waits = WaitRoom<SubmissionID>()
   /// What is known of conversations as a whole, as staged.
   let marks = Mutex<[ConversationID: ConversationMark]>([:])
   /// Drops what has not been used for long.
@@ -72,7 +73,7 @@ package final class Session: Sendable {
     retention.add(documents)
     firstOwnId = store.state.withLock { $0.counters.nextId }
     publications = PublicationQueue { [waits, taskWaits] publication in
-      waits.release(publication)
+      for id in publication.settledSubmissions { waits.release(id) }
       for id in publication.endedTasks { taskWaits.release(id) }
     }
   }

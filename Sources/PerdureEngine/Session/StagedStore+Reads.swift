@@ -21,9 +21,11 @@ extension StagedStore: StorageReads {
   }
 
   /// Runs a read of the storage; an error that is not the request's own fault is final.
-  private func read<Result>(_ body: () async throws -> Result) async throws -> Result {
+  private func read<Result: Sendable>(
+    _ body: @escaping @Sendable (any Storage) async throws -> Result
+  ) async throws -> Result {
     do {
-      return try await counted(body)
+      return try await counted { try await body(storage) }
     } catch let error as PerdureError where error.code == .invalidRequest {
       throw error
     } catch {
@@ -33,6 +35,11 @@ extension StagedStore: StorageReads {
       }
       // Nor does one that a storage gave up because its caller was cancelled.
       if Task.isCancelled {
+        // What is decided on the line is decided all the same, so a task reads again that nobody
+        // cancels.
+        if CommitLine.isHeldByCaller {
+          return try await Task.detached { [self] in try await read(body) }.value
+        }
         throw PerdureError(.cancelled, "the read was cancelled", cause: "\(error)")
       }
       throw fail(error)
@@ -46,7 +53,7 @@ extension StagedStore: StorageReads {
       return (state.conversations[id], state.removals)
     }
     if let known { return known }
-    guard let found = try await read({ try await storage.conversation(id) }) else { return nil }
+    guard let found = try await read({ try await $0.conversation(id) }) else { return nil }
     state.withLock { state in if state.removals == removals { state.remember(found) } }
     return found
   }
@@ -56,7 +63,7 @@ extension StagedStore: StorageReads {
     _ page: PageRequest
   ) async throws -> Page<ConversationRecord> {
     if try await overlay({ !$0.conversations.isEmpty }) { try await flush() }
-    return try await read { try await storage.scanConversations(query, page) }
+    return try await read { try await $0.scanConversations(query, page) }
   }
 
   package func entry(_ id: EntryID) async throws -> EntryLookup? {
@@ -64,7 +71,7 @@ extension StagedStore: StorageReads {
       overlay.entries[id].map { EntryLookup(entry: $0.record, commitSequence: $0.sequence) }
     }
     if let staged { return staged }
-    return try await read { try await storage.entry(id) }
+    return try await read { try await $0.entry(id) }
   }
 
   package func entry(
@@ -81,7 +88,7 @@ extension StagedStore: StorageReads {
     if try await overlay({ !$0.entries.isEmpty || $0.conversations[conversationId] != nil }) {
       try await flush()
     }
-    return try await read { try await storage.entry(id, visibleIn: conversationId) }
+    return try await read { try await $0.entry(id, visibleIn: conversationId) }
   }
 
   package func latestHeadMarker(
@@ -95,7 +102,7 @@ extension StagedStore: StorageReads {
       try await flush()
     }
     return try await read {
-      try await storage.latestHeadMarker(conversationId, atOrBefore: atOrBefore)
+      try await $0.latestHeadMarker(conversationId, atOrBefore: atOrBefore)
     }
   }
 
@@ -108,7 +115,7 @@ extension StagedStore: StorageReads {
     }
     guard !staged.isEmpty else {
       if try await overlay({ $0.conversations[query.conversationId] != nil }) { try await flush() }
-      return try await read { try await storage.scanEntries(query, page) }
+      return try await read { try await $0.scanEntries(query, page) }
     }
     let record = try await conversation(query.conversationId)
     let isStaged = try await overlay { $0.conversations[query.conversationId] != nil }
@@ -119,10 +126,10 @@ extension StagedStore: StorageReads {
     }
     if record == nil || isInherited || isStaged {
       try await flush()
-      return try await read { try await storage.scanEntries(query, page) }
+      return try await read { try await $0.scanEntries(query, page) }
     }
     let (order, after) = try page.start(default: .descending)
-    let stored = try await read { try await storage.scanEntries(query, page) }
+    let stored = try await read { try await $0.scanEntries(query, page) }
     let matching = staged.filter { entry in
       entry.conversationId == query.conversationId
         && (query.minEntry.map { $0 <= entry.id } ?? true)
@@ -155,24 +162,24 @@ extension StagedStore: StorageReads {
 
   package func task(_ id: TaskID) async throws -> TaskRecord? {
     if let staged = try await overlay({ $0.tasks[id]?.record }) { return staged }
-    return try await read { try await storage.task(id) }
+    return try await read { try await $0.task(id) }
   }
 
   package func scanTasks(_ query: TaskQuery, _ page: PageRequest) async throws -> Page<TaskRecord> {
     if try await overlay({ !$0.tasks.isEmpty }) { try await flush() }
-    return try await read { try await storage.scanTasks(query, page) }
+    return try await read { try await $0.scanTasks(query, page) }
   }
 
   package func submission(_ id: SubmissionID) async throws -> SubmissionRecord? {
     if let staged = try await overlay({ $0.submissions[id]?.record }) { return staged }
     if let known = state.withLock({ $0.unsettled[id] }) { return known }
-    return try await read { try await storage.submission(id) }
+    return try await read { try await $0.submission(id) }
   }
 
   /// Returns the submission as it is on disk, without what is only staged, or `nil`.
   package func flushedSubmission(_ id: SubmissionID) async throws -> SubmissionRecord? {
     try state.withLock { try Self.check($0) }
-    return try await read { try await storage.submission(id) }
+    return try await read { try await $0.submission(id) }
   }
 
   package func submission(
@@ -185,7 +192,7 @@ extension StagedStore: StorageReads {
       }?.record
     }
     if let staged { return staged }
-    return try await read { try await storage.submission(requestId: requestId, in: conversationId) }
+    return try await read { try await $0.submission(requestId: requestId, in: conversationId) }
   }
 
   package func scanSubmissions(
@@ -193,7 +200,7 @@ extension StagedStore: StorageReads {
     _ page: PageRequest
   ) async throws -> Page<SubmissionRecord> {
     if try await overlay({ !$0.submissions.isEmpty }) { try await flush() }
-    return try await read { try await storage.scanSubmissions(query, page) }
+    return try await read { try await $0.scanSubmissions(query, page) }
   }
 
   package func findDocument(
@@ -206,12 +213,12 @@ extension StagedStore: StorageReads {
     ) {
       try await flush()
     }
-    return try await read { try await storage.findDocument(address, at: sequence) }
+    return try await read { try await $0.findDocument(address, at: sequence) }
   }
 
   package func document(_ id: DocumentID, at sequence: Int64?) async throws -> StoredDocument? {
     if try await overlay({ $0.documents[id] != nil }) { try await flush() }
-    return try await read { try await storage.document(id, at: sequence) }
+    return try await read { try await $0.document(id, at: sequence) }
   }
 
   package func scanDocuments(
@@ -219,18 +226,18 @@ extension StagedStore: StorageReads {
     _ page: PageRequest
   ) async throws -> Page<DocumentRecord> {
     if try await overlay({ !$0.documents.isEmpty }) { try await flush() }
-    return try await read { try await storage.scanDocuments(query, page) }
+    return try await read { try await $0.scanDocuments(query, page) }
   }
 
   package func extra(scope: String, id: Int64) async throws -> JSON? {
     try await flush()
-    return try await read { try await storage.extra(scope: scope, id: id) }
+    return try await read { try await $0.extra(scope: scope, id: id) }
   }
 
   /// Returns the fact as it is on disk, without what is only staged, or `nil`.
   func flushedExtra(scope: String, id: Int64) async throws -> JSON? {
     try state.withLock { try Self.check($0) }
-    return try await read { try await storage.extra(scope: scope, id: id) }
+    return try await read { try await $0.extra(scope: scope, id: id) }
   }
 
   /// Finds out what must be known to judge a batch whose author does not know it.
@@ -253,7 +260,7 @@ extension StagedStore: StorageReads {
       }
     }
     guard !rest.isEmpty else { return facts }
-    let stored = try await read { try await storage.facts(rest) }
+    let stored = try await read { [rest] in try await $0.facts(rest) }
     facts.types.merge(stored.types) { staged, _ in staged }
     facts.documents.merge(stored.documents) { _, stored in stored }
     facts.current = stored.current

@@ -1,7 +1,8 @@
 import PerdureModel
 import Synchronization
 
-/// Those who wait for something with a name: the end of a task, the idleness of a conversation.
+/// Those who wait for something with a name: the settlement of a submission, the end of a task,
+/// the idleness of a conversation.
 final class WaitRoom<Key: Hashable & Sendable>: Sendable {
   private struct State {
     var waiters: [Key: [(id: Int, continuation: CheckedContinuation<Void, any Error>)]] = [:]

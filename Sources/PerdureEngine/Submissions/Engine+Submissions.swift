@@ -115,15 +115,15 @@ extension Engine {
 extension Engine {
   /// Returns what a model would be shown now, or was to be shown at an entry; all of it is on disk.
   ///
-  /// Throws `notFound` if the conversation does not see the entry.
+  /// Throws `notFound` if the conversation does not see the entry, and `conversationDeleted`.
   package func context(
     of id: ConversationID,
     at entry: EntryID? = nil
   ) async throws -> ContextView {
     if let entry {
       _ = try await session.visibleEntry(entry, in: id)
-    } else if try await session.store.conversation(id) == nil {
-      throw PerdureError(.notFound, "conversation \(id) does not exist")
+    } else {
+      try await session.requireConversation(id)
     }
     let view = try await contexts.view(of: id, upTo: entry)
     try await session.barrier()
