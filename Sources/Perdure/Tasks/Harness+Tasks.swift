@@ -201,8 +201,10 @@ extension Harness {
   /// phase that runs. Throws `invalidConfiguration`, and changes nothing, if it breaks a rule.
   public func install(_ value: Extension) throws { try engine.registry.install(value) }
 
-  /// Removes the extension of this name; one that is not installed is no error.
+  /// Removes the extension of this name and returns whether it is gone; one that is not installed is
+  /// no error, and one that is pinned stays.
   ///
   /// Tasks whose code is gone stay and are blocked until it comes back.
-  public func uninstall(_ name: String) { engine.registry.uninstall(name) }
+  @discardableResult
+  public func uninstall(_ name: String) -> Bool { engine.registry.uninstall(name) }
 }
