@@ -12,8 +12,12 @@ enum WalkThrough: String {
   case parallelRound = "A2"
   /// A sequential tool round.
   case sequentialRound = "A3"
-  /// A second input while tools run: it is refused, and submitted again after the run.
-  case busy = "A4"
+  /// An input that steers the run, from a tool body.
+  case steer = "A4"
+  /// An input that steers the run, from the stream of its last answer.
+  case lateSteer = "A5"
+  /// A further input and a reset, from a tool body.
+  case reset = "A6"
   /// A second input whose context is too long, so that its run waits for a summary.
   case threshold = "A7"
   /// A second input whose context the model refuses as too long.
@@ -30,6 +34,14 @@ enum WalkThrough: String {
   var callsTools: Bool { self != .answer && self != .retry && self != .removal && !summarizes }
   var aborts: Bool { self == .abort || self == .sequentialAbort }
   var summarizes: Bool { self == .threshold || self == .overflow }
+  /// How many submissions the walk makes while there is a run.
+  var queued: Int {
+    switch self {
+    case .steer, .lateSteer: 1
+    case .reset: 2
+    default: 0
+    }
+  }
 }
 
 /// A walk-through on a store, from whatever it holds on.
@@ -38,7 +50,13 @@ struct Walk {
   let replay: ReplayPolicy
   let effects: String
 
-  private var model: ScriptedModel {
+  private func model(_ host: WalkHost) -> any ModelProvider {
+    let script = script
+    guard walk == .lateSteer else { return script }
+    return ActingModel(script: script) { try await host.submitted(walk) }
+  }
+
+  private var script: ScriptedModel {
     ScriptedModel { [walk] request in
       if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
       if walk == .retry, request.attempt < 2 {
@@ -63,7 +81,7 @@ struct Walk {
     }
   }
 
-  private func tool(_ started: AsyncStream<Void>.Continuation) -> Tool {
+  private func tool(_ started: AsyncStream<Void>.Continuation, _ host: WalkHost) -> Tool {
     Tool(
       name: "note",
       description: "Appends a line to a file.",
@@ -77,6 +95,7 @@ struct Walk {
       try call.host.output("noted \(line)", skipped: nil)
       try await call.host.flushOutput()
       started.yield()
+      if walk == .steer || walk == .reset { try await host.submitted(walk) }
       if walk.aborts { try await call.host.sleep(milliseconds: 600_000) }
       return .text("noted \(line)")
     }
@@ -84,8 +103,9 @@ struct Walk {
 
   func play(on storage: any Storage) async throws -> JSONObject {
     let (starts, started) = AsyncStream<Void>.makeStream()
+    let host = WalkHost()
     let registry = Registry()
-    try registry.install(Extension(name: "notes", tools: [tool(started)]))
+    try registry.install(Extension(name: "notes", tools: [tool(started, host)]))
     var settings = Settings()
     // Every piece of an answer is committed, so that there are partials to die in.
     settings.partialIntervalMs = 0
@@ -98,15 +118,16 @@ struct Walk {
     let engine = try await Engine.open(
       storage,
       Engine.Options(
-        models: model,
+        models: model(host),
         registry: registry,
         settings: { [settings] in settings },
         clock: InstantClock(),
         report: { print("report: \($0.message)") }
       )
     )
+    host.set(engine)
     do {
-      let result = try await play(engine, starts)
+      let result = try await play(engine, starts, host)
       try await engine.close()
       return result
     } catch {
@@ -115,17 +136,22 @@ struct Walk {
     }
   }
 
-  private func play(_ engine: Engine, _ starts: AsyncStream<Void>) async throws -> JSONObject {
+  private func play(
+    _ engine: Engine,
+    _ starts: AsyncStream<Void>,
+    _ host: WalkHost
+  ) async throws -> JSONObject {
     let root = try await engine.root()
     try await engine.configure(root, ["model": ScriptedModel.reference.json])
     try await engine.resume()
     let id = try await engine.submit("go", to: root, requestId: "r1")
     try await interfere(engine, root, starts, until: id)
     var settled = [try await engine.wait(for: id)]
-    if walk.aborts || walk.summarizes || walk == .busy {
+    if walk.aborts || walk.summarizes {
       let second = try await engine.submit("and then", to: root, requestId: "r2")
       settled.append(try await engine.wait(for: second))
     }
+    for id in try await host.submitted(walk) { settled.append(try await engine.wait(for: id)) }
     await engine.waitUntilQuiet()
     var violations: [String] = []
     if walk == .removal { violations = try await Removal(session: engine.session).play() }
@@ -151,19 +177,12 @@ struct Walk {
     _ starts: AsyncStream<Void>,
     until id: SubmissionID
   ) async throws {
-    guard walk.aborts || walk == .busy else { return }
+    guard walk.aborts else { return }
     try await withThrowingTaskGroup { group in
-      group.addTask { [walk] in
+      group.addTask {
         for await _ in starts {
-          if walk.aborts {
-            _ = try await engine.abort(root)
-            return
-          }
-          do {
-            _ = try await engine.submit("and then", to: root, whenBusy: .reject, requestId: "r2")
-          } catch let error as PerdureError where error.code == .conversationBusy {
-            continue
-          }
+          _ = try await engine.abort(root)
+          return
         }
       }
       group.addTask { _ = try await engine.wait(for: id) }

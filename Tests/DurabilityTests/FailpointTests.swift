@@ -18,7 +18,18 @@ import Testing
     var isSafe: Bool { scenario.hasSuffix("-safe") }
     var aborts: Bool { scenario.hasPrefix("A9") }
     var summarizes: Bool { scenario.hasPrefix("A7") || scenario.hasPrefix("A8") }
-    var hasSecondInput: Bool { aborts || summarizes || scenario.hasPrefix("A4") }
+    /// Whether a tool body submits, so that a death before that leaves it to come after the run.
+    var queuesInTool: Bool { scenario.hasPrefix("A4") || scenario.hasPrefix("A6") }
+    var submissions: Int {
+      if scenario.hasPrefix("A6") { return 3 }
+      let steers = scenario.hasPrefix("A4") || scenario.hasPrefix("A5")
+      return aborts || summarizes || steers ? 2 : 1
+    }
+    /// How the submissions of a run that nothing disturbs end.
+    var settlements: [String] {
+      if scenario.hasPrefix("A6") { return ["reset", "done", "done"] }
+      return [aborts ? "aborted" : "done"] + Array(repeating: "done", count: submissions - 1)
+    }
     var hasTools: Bool {
       !summarizes && !["A1", "retry", "D1"].contains { scenario.hasPrefix($0) }
     }
@@ -35,7 +46,7 @@ import Testing
 
   static let walks: [String] =
     ["A1-unsafe", "retry-unsafe", "D1-safe", "A7-unsafe", "A8-unsafe"]
-    + ["A2", "A3", "A4", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
+    + ["A2", "A3", "A4", "A5", "A6", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
 
   @Test(arguments: Trial.all(walks, sample: 12))
   func `a run cut off at any call ends as if it had lived`(_ trial: Trial) throws {
@@ -98,6 +109,7 @@ import Testing
     }
 
     var context: JSON { result["context"] ?? .null }
+    var settled: [String] { (result["settled"]?.array ?? []).compactMap(\.text) }
 
     func count(_ effect: String) -> Int { effects.filter { $0 == effect }.count }
   }
@@ -112,12 +124,12 @@ import Testing
   private func check(_ death: Death, _ trial: Trial, _ expected: JSON) {
     checkStore(death)
     #expect(death.result["live"] == 0, "\(death.point)")
-    #expect(death.result["submissions"] == (trial.hasSecondInput ? 2 : 1), "\(death.point)")
+    #expect(death.result["submissions"] == .int(trial.submissions), "\(death.point)")
     checkSettlements(death, trial)
     if trial.isSafe || !trial.hasTools, !trial.aborts {
       #expect(death.context == expected, "\(death.point): \(death.context.compactText)")
     } else if !trial.aborts {
-      checkUnsafe(death, expected)
+      checkUnsafe(death, trial, expected)
     }
     guard trial.hasTools else { return }
     for effect in ["one", "two"] {
@@ -129,19 +141,23 @@ import Testing
   }
 
   private func checkSettlements(_ death: Death, _ trial: Trial) {
-    let settled = (death.result["settled"]?.array ?? []).compactMap(\.text)
-    var allowed = [trial.hasSecondInput ? ["done", "done"] : ["done"]]
-    if trial.aborts {
-      // An unsafe call that a death cut off is not made again, so nothing is left to abort.
-      allowed = [["aborted", "done"]] + (trial.isSafe ? [] : allowed)
-    }
-    #expect(allowed.contains(settled), "\(death.point): \(settled)")
+    var allowed = [trial.settlements]
+    // An unsafe call that a death cut off is not made again: nothing is left to abort, and what
+    // its body had not submitted comes after the run.
+    if !trial.isSafe { allowed.append(trial.settlements.map { _ in "done" }) }
+    #expect(allowed.contains(death.settled), "\(death.point): \(death.settled)")
   }
 
   /// An unsafe call either ran to its result, or is answered as interrupted.
-  private func checkUnsafe(_ death: Death, _ expected: JSON) {
+  private func checkUnsafe(_ death: Death, _ trial: Trial, _ expected: JSON) {
     let messages = death.context.array ?? []
     let wanted = expected.array ?? []
+    if trial.queuesInTool, death.settled != trial.settlements || messages.count > wanted.count {
+      // The steer has an answer of its own; behind a late reset there is nothing to show.
+      let isWhole = trial.submissions == 3 || messages.count == wanted.count + 1
+      #expect(isWhole, "\(death.point): \(death.context.compactText)")
+      return
+    }
     #expect(messages.count == wanted.count, "\(death.point): \(death.context.compactText)")
     for (message, whole) in zip(messages, wanted) where message != whole {
       let text = message["content"]?.array?.last?["text"]?.text ?? ""

@@ -23,6 +23,7 @@ final class Events: Sendable {
 
   private struct State {
     var waiting = 0
+    var releases = 0
     var results = 0
     var partial = false
     var sleeping = false
@@ -46,6 +47,17 @@ final class Events: Sendable {
 
   /// Forgets which calls wait, once they have ended.
   func resetWaiting() { state.withLock { $0.waiting = 0 } }
+
+  /// How often those who waited have been let go on.
+  var releases: Int { state.withLock { $0.releases } }
+
+  /// Lets those who wait now go on.
+  func release() {
+    state.withLock { state in
+      state.waiting = 0
+      state.releases += 1
+    }
+  }
 
   /// A call has reached the place where it waits.
   func arrive() { change { $0.waiting += 1 } }

@@ -95,10 +95,12 @@ struct Main {
     _ steps: [JSON]
   ) async throws {
     let events = Events(isWriting: true)
-    let engine = try await open(path, scenarios, events)
+    let settings = ScenarioSettings()
+    let engine = try await open(path, scenarios, events, settings)
     _ = engine.session.publications.subscribe { events.observe($0) }
     let documents = ScenarioDocuments(scenarios.documents, engine: engine)
-    try await Writer(engine: engine, events: events, documents: documents).play(steps)
+    let writer = Writer(engine: engine, events: events, documents: documents, settings: settings)
+    try await writer.play(steps)
     await engine.waitUntilQuiet()
     try await engine.close()
   }
@@ -118,23 +120,18 @@ struct Main {
   private static func open(
     _ path: String,
     _ scenarios: Scenarios,
-    _ events: Events
+    _ events: Events,
+    _ settings: ScenarioSettings = ScenarioSettings()
   ) async throws -> Engine {
     let registry = Registry()
     let tools = try scenarios.tools(events: events, effects: path + ".effects")
     try registry.install(Extension(name: "interop", tools: tools))
-    var settings = Settings()
-    settings.partialIntervalMs = 0
-    settings.outputIntervalMs = 0
-    settings.retry.baseDelayMs = 300
-    settings.compaction.policy.isEnabled = false
-    settings.compaction.policy.keepRecentTokens = 1
     return try await Engine.open(
       try await storage(at: path),
       Engine.Options(
-        models: ScenarioModel(hangs: events.isWriting),
+        models: ScenarioModel(events: events),
         registry: registry,
-        settings: { [settings] in settings },
+        settings: { settings.current },
         clock: SystemClock(),
         report: { print("report: \($0.message)") }
       )

@@ -5,8 +5,8 @@ import Synchronization
 
 /// A model that does what the last user message says: a JSON array of turns.
 struct ScenarioModel: ModelProvider {
-  /// Whether answers hang where the scenario says so.
-  let hangs: Bool
+  /// Answers hang where the scenario says so while it is written.
+  let events: Events
 
   func model(_ reference: ModelReference) -> ModelInfo? {
     guard reference == ScriptedModel.reference else { return nil }
@@ -21,19 +21,19 @@ struct ScenarioModel: ModelProvider {
   func stream(_ request: ModelRequest) -> any ModelStream {
     // The request for a summary is no scenario.
     if request.purpose == .summary {
-      return Answer(ScriptedModel.text("a summary"), hangs: false)
+      return Answer(ScriptedModel.text("a summary"), until: nil)
     }
     let turns = Self.turns(of: request)
     let position = ScriptedModel.turn(of: request)
     guard turns.indices.contains(position) else {
       return Answer(
         [[.failed(ProviderFailure(.stop, "the scenario has no such turn"))]],
-        hangs: false
+        until: nil
       )
     }
     return Answer(
       Self.events(turns[position], attempt: request.attempt),
-      hangs: hangs && turns[position]["hang"] == true
+      until: events.isWriting && turns[position]["hang"] == true ? events : nil
     )
   }
 
@@ -76,46 +76,28 @@ struct ScenarioModel: ModelProvider {
   }
 }
 
-/// An answer whose pieces arrive one by one; one that hangs leaves out its end until cancelled.
+/// An answer whose pieces arrive one by one; the last waits for a release if there is to be one.
 private final class Answer: ModelStream {
-  private struct State {
-    var batches: [[ModelEvent]]
-    var isCancelled = false
-    var waiting: CheckedContinuation<Void, Never>?
-  }
+  private let batches: Mutex<[[ModelEvent]]>
+  private let isCancelled = Mutex(false)
+  private let events: Events?
+  private let releases: Int
 
-  private let state: Mutex<State>
-  private let hangs: Bool
-
-  init(_ batches: [[ModelEvent]], hangs: Bool) {
-    state = Mutex(State(batches: hangs ? batches.dropLast() : batches))
-    self.hangs = hangs
+  init(_ batches: [[ModelEvent]], until events: Events?) {
+    self.batches = Mutex(batches)
+    self.events = events
+    releases = events?.releases ?? 0
   }
 
   func next() async -> [ModelEvent] {
-    let batch = state.withLock { $0.batches.isEmpty ? nil : $0.batches.removeFirst() }
-    if let batch { return batch }
-    guard hangs else { return [] }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let isCancelled = state.withLock { state in
-          if !state.isCancelled { state.waiting = continuation }
-          return state.isCancelled
-        }
-        if isCancelled { continuation.resume() }
+    if let events, batches.withLock({ $0.count }) == 1 {
+      while events.releases == releases, !isCancelled.withLock({ $0 }), !Task.isCancelled {
+        try? await Task.sleep(for: .milliseconds(2))
       }
-    } onCancel: {
-      cancel()
+      if events.releases == releases { return [] }
     }
-    return []
+    return batches.withLock { $0.isEmpty ? [] : $0.removeFirst() }
   }
 
-  func cancel() {
-    let waiting = state.withLock { state in
-      state.isCancelled = true
-      defer { state.waiting = nil }
-      return state.waiting
-    }
-    waiting?.resume()
-  }
+  func cancel() { isCancelled.withLock { $0 = true } }
 }

@@ -56,10 +56,17 @@ private struct ToolBody {
 
   func execute() throws -> Tool.Execute {
     switch name {
-    case "note", "once", "step": return { try await append($0) }
+    case "note", "once", "step", "extra": return { try await append($0) }
     case "fails": return { _ in throw PerdureError(.invalidInput, "this tool fails") }
     case "terminates":
       return { _ in ToolResult.text("enough").asking(["terminate": true]) }
+    case "controls":
+      return { call in
+        try call.host.output("enough", skipped: nil)
+        if waits(call) { try call.host.details(["waits": true]) }
+        try await wait(call)
+        return ToolResult().asking(call.arguments["control"]?.object ?? [:])
+      }
     case "grumbles": return { try grumble($0) }
     case "pours": return { try await pour($0) }
     case "dumps": return { ToolResult(output: [["type": "text", "text": .string(lines($0))]]) }
@@ -113,14 +120,15 @@ private struct ToolBody {
     events.isWriting && call.arguments["wait"] != nil
   }
 
-  /// Waits, once everything reported is on disk, until the call is cancelled or the process dies.
+  /// Waits, once everything reported is on disk, until the call is released or cancelled.
   private func wait(_ call: ToolCall) async throws {
     guard waits(call) else { return }
+    let releases = events.releases
     try await call.host.flushOutput()
     events.arrive()
-    while true {
+    while events.releases == releases {
       do {
-        try await call.host.sleep(milliseconds: 600_000)
+        try await call.host.sleep(milliseconds: 2)
       } catch  where call.arguments["wait"] == "deaf" {
         // Holds on until the process dies, which it does right after the abort.
         await Task.detached { try? await Task.sleep(for: .seconds(600)) }.value

@@ -8,6 +8,7 @@ struct Writer {
   let engine: Engine
   let events: Events
   let documents: ScenarioDocuments
+  let settings: ScenarioSettings
 
   func play(_ steps: [JSON]) async throws {
     var conversation = try await engine.root()
@@ -32,8 +33,19 @@ struct Writer {
         )
       } else if step["fork"] == true {
         conversation = try await fork(conversation)
+      } else if let change = step["settings"]?.object {
+        try settings.change(change)
+      } else if let place = step["withdraw"]?.int {
+        try await withdraw(Int(place), outcome: step["outcome"])
+      } else if step["release"] == true {
+        events.release()
+      } else if step["idle"] == true {
+        try await engine.waitForIdle(conversation)
       } else if let entry = step["write"] {
-        _ = try await engine.write(try EntryDraft(json: entry), to: conversation)
+        let draft = try EntryDraft(json: try await placed(entry, in: conversation))
+        _ = try await taken(step) {
+          try await engine.write(draft, to: conversation, requestId: step["requestId"]?.string)
+        }
         try await proceed(step, conversation)
       } else if let handoff = step["reset"]?.string {
         _ = try await engine.reset(conversation, handoff: handoff)
@@ -67,16 +79,73 @@ struct Writer {
 
   private func submit(_ turns: JSON, _ step: JSON, to id: ConversationID) async throws {
     events.reset()
-    let submission = try await engine.submit(
-      .string(turns.compactText),
-      to: id,
-      whenBusy: step["whenBusy"]?.text.flatMap { WhenBusy(rawValue: $0) } ?? .followUp,
-      requestId: step["requestId"]?.string,
-      entry: try step["entry"].map { try InputEntry(json: $0) }
-    )
+    let submission = try await taken(step) {
+      try await engine.submit(
+        .string(turns.compactText),
+        to: id,
+        whenBusy: step["whenBusy"]?.text.flatMap { WhenBusy(rawValue: $0) } ?? .followUp,
+        requestId: step["requestId"]?.string,
+        entry: try step["entry"].map { try InputEntry(json: $0) }
+      )
+    }
     if try await proceed(step, id) { return }
+    guard let submission else { return }
     _ = try await engine.wait(for: submission)
     events.resetWaiting()
+  }
+
+  /// Submits what a step says; one that is to be refused returns nothing.
+  private func taken(
+    _ step: JSON,
+    _ submit: () async throws -> SubmissionID
+  ) async throws -> SubmissionID? {
+    do {
+      let id = try await submit()
+      if step["refused"] == nil { return id }
+    } catch let error as PerdureError where error.code.rawValue == step["refused"]?.text {
+      return nil
+    }
+    throw PerdureError(.invalidInput, "not refused: \(step.compactText)")
+  }
+
+  /// A written entry whose targets, given as places in the transcript, are ids.
+  private func placed(_ entry: JSON, in id: ConversationID) async throws -> JSON {
+    let entries = try await Page.all(order: .ascending) {
+      try await engine.session.store.scanEntries(EntryQuery(conversationId: id), $0)
+    }
+    func resolved(_ target: JSON?) throws -> JSON? {
+      guard let place = target?["at"]?.int else { return target }
+      guard entries.indices.contains(Int(place)) else {
+        throw PerdureError(.invalidInput, "conversation \(id) has no entry \(place)")
+      }
+      return .int(entries[Int(place)].id.value)
+    }
+    guard var object = entry.object else { return entry }
+    object["head"] = try resolved(object["head"])
+    if let edits = object["edits"]?.array {
+      object["edits"] = .array(
+        try edits.map { edit in
+          guard var edit = edit.object else { return edit }
+          edit["target"] = try resolved(edit["target"])
+          return .object(edit)
+        }
+      )
+    }
+    return .object(object)
+  }
+
+  /// Withdraws a submission, given by its place among all, and compares what becomes of it.
+  private func withdraw(_ place: Int, outcome: JSON?) async throws {
+    let found = try await Page.all {
+      try await engine.session.store.scanSubmissions(SubmissionQuery(), $0)
+    }
+    guard found.indices.contains(place) else {
+      throw PerdureError(.invalidInput, "there is no submission \(place)")
+    }
+    let becomes = try await engine.abortSubmission(found[place].id)
+    guard becomes.rawValue == outcome?.text else {
+      throw PerdureError(.invalidInput, "\(becomes.rawValue) instead of \(outcome?.text ?? "")")
+    }
   }
 
   /// Does what the step says once its condition holds; returns whether the next step comes at once.

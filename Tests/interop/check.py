@@ -23,6 +23,9 @@ def run(*command):
     except subprocess.TimeoutExpired as error:
         return subprocess.CompletedProcess(command, 124, str(error.stdout), str(error.stderr))
 
+# What features.json sorts its scenarios into.
+GROUPS = ("refused", "finished", "blocked", "unfinished", "settled")
+
 
 class Perdure:
     name = "Perdure"
@@ -348,8 +351,8 @@ class Exchange:
         all_of_it = os.path.join(self.folder, "features.json")
         with open(all_of_it, "w") as file:
             json.dump({**self.scenarios, "more": features["more"],
-                       "scenarios": {**features["refused"], **features["continued"],
-                                     **features["settled"], **features["unfinished"]}}, file)
+                       "scenarios": {name: steps for group in GROUPS
+                                     for name, steps in features[group].items()}}, file)
         for name in features["unfinished"]:
             for writer, reader in ((self.other, self.perdure), (self.perdure, self.other)):
                 about = "%s by %s" % (name, writer.name)
@@ -373,23 +376,30 @@ class Exchange:
             self.ended(name + ": pi_durable goes on",
                        self.other.run("resume", path, all_of_it), 0)
             self.same(path, name + ", finished")
-        for name in features["continued"]:
-            path = self.path("continued " + name)
-            if not self.ended(name + ": is written", self.other.run("write", path, all_of_it, name),
-                              self.other.died):
-                continue
-            self.same(path, name)
-            self.ended(name + ": Perdure goes on", self.perdure.run("resume", path, SCENARIOS), 0)
-            self.same(path, name + ", continued")
-            self.ended(name + ": pi_durable goes on",
-                       self.other.run("resume", path, all_of_it), 0)
-            self.same(path, name + ", finished")
+        for name in [*features["finished"], *features["blocked"]]:
+            self.unknown(name, all_of_it, name in features["blocked"])
         for name in features["settled"]:
             path = self.path("settled " + name)
             if self.ended(name + ": is written", self.other.run("write", path, all_of_it, name), 0):
                 self.same(path, name)
                 self.go_on(name, path, self.perdure)
                 self.go_on(name + ", twice", path, self.other)
+
+    def unknown(self, name, all_of_it, is_blocked):
+        """Perdure goes on without the code of the other program, which then ends what is blocked."""
+        path = self.path("unknown " + name)
+        if not self.ended(name + ": is written", self.other.run("write", path, all_of_it, name),
+                          self.other.died):
+            return
+        result = self.perdure.run("resume", path, SCENARIOS)
+        self.ended(name + ": Perdure goes on", result, 0)
+        after = self.same(path, name + ", gone on with")
+        if is_blocked:
+            self.checks.check(name + ": Perdure says what is blocked", None if ": missing_task" in result.stdout
+                              and live_work(after) else result.stdout)
+            self.ended(name + ": pi_durable goes on", self.other.run("resume", path, all_of_it), 0)
+            after = self.same(path, name + ", finished")
+        self.checks.check(name + ": no work is left", live_work(after))
 
 
 def main():

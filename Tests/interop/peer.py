@@ -18,6 +18,7 @@ import time
 from pi_durable import (Harness, Model, create_registry, define_doc, define_doc_family,
                         define_extension, define_task, define_tool)
 from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
+from pi_durable.errors import ConversationBusy
 from pi_durable.env.posix import PosixExecutionEnv
 from pi_durable.providers.stream import ProviderStream, complete_stream
 from pi_durable.providers.usage import zero_usage
@@ -35,7 +36,7 @@ DIED = 99
 
 class Answer(ProviderStream):
     def __init__(self, models, context, options):
-        self._models, self._context = models, context
+        self._models, self._context, self._gate = models, context, models.events.gate
         output = {"role": "assistant", "content": [], "api": "scripted", "provider": "scripted",
                   "model": "one", "usage": zero_usage(), "stopReason": "stop",
                   "timestamp": int(time.time() * 1000)}
@@ -59,19 +60,21 @@ class Answer(ProviderStream):
         if "usage" in turn:
             self.output["usage"] = turn["usage"]
         failure = turn.get("fail")
+        # A process that goes on with a run was asked once before it.
+        times += 0 if self._models.hangs else 1
         if failure is not None and times <= failure["attempts"]:
             raise RuntimeError(failure["message"])
         for call in turn.get("calls", []):
             content.append({"type": "toolCall", **call})
             self.output["stopReason"] = "toolUse"
         if turn.get("hang") and self._models.hangs:
-            await asyncio.sleep(600)
+            await self._gate.wait()
         self.emit("done", reason=self.output["stopReason"], message=self.output)
 
 
 class Models:
-    def __init__(self, hangs):
-        self.hangs = hangs
+    def __init__(self, events):
+        self.events, self.hangs = events, events.writing
         self._asked = {}
 
     def get_model(self, provider, model_id):
@@ -114,11 +117,18 @@ class Events:
     def __init__(self, writing):
         self.writing = writing
         self.waiting = 0
+        self.gate = asyncio.Event()
         self.reset()
         self._changed = asyncio.Event()
 
     def reset(self):
         self.results, self.partial, self.sleeping, self.marked = 0, False, False, False
+
+    def release(self):
+        """Lets those who wait now go on."""
+        self.waiting = 0
+        self.gate.set()
+        self.gate = asyncio.Event()
 
     def arrive(self):
         self.waiting += 1
@@ -148,10 +158,11 @@ class Events:
 def tools(declarations, events, effects):
     async def wait(args, api, context, details):
         if events.writing and "wait" in args:
+            gate = events.gate
             # Returns once everything reported so far is committed.
             await api.details(details, BG)
             events.arrive()
-            await await_with_context(asyncio.sleep(600), BG if args["wait"] == "deaf" else context)
+            await await_with_context(gate.wait(), BG if args["wait"] == "deaf" else context)
 
     def lines(args):
         return "".join("line %d é 😀\n" % i for i in range(1, args["lines"] + 1))
@@ -195,6 +206,11 @@ def tools(declarations, events, effects):
     async def terminates(*_):
         return {"output": [{"type": "text", "text": "enough"}], "control": {"terminate": True}}
 
+    async def controls(args, api, context):
+        api.output("enough")
+        await wait(args, api, context, {"waits": True})
+        return {"control": args["control"]}
+
     async def owns(args, api, context):
         async def make(tx):
             return await tx.create_conversation({"ownership": {"kind": "task", "taskId": api.task_id}})
@@ -204,7 +220,8 @@ def tools(declarations, events, effects):
         return {}
 
     bodies = {"note": append, "once": append, "step": append, "fails": fails, "grumbles": grumbles,
-              "pours": pours, "dumps": dumps, "nests": nests, "terminates": terminates, "owns": owns}
+              "pours": pours, "dumps": dumps, "nests": nests, "terminates": terminates, "owns": owns,
+              "controls": controls, "extra": append}
     return [define_tool({**declaration, "execute": bodies[declaration["name"]]})
             for declaration in declarations]
 
@@ -230,7 +247,28 @@ async def open_store(path):
     return await SqliteStorage.open(await open_posix_sqlite_database(path), None)
 
 
-async def open_harness(path, scenarios, events):
+# What a step can change of the settings.
+SETTINGS = {"steeringMode": "steering_mode", "followUpMode": "follow_up_mode",
+            "afterFailedRun": "after_failed_run", "toolExecution": "tool_execution"}
+
+
+def first_settings():
+    return {
+        "compaction": {"enabled": False, "keep_recent_tokens": 1},
+        "progress": {"partial_interval_ms": 0, "output_interval_ms": 0},
+        "retry": {"base_delay_ms": 300},
+    }
+
+
+def change_settings(settings, change):
+    for name, value in change.items():
+        if name == "retryDelayMs":
+            settings["retry"] = {"base_delay_ms": value}
+        else:
+            settings[SETTINGS[name]] = value
+
+
+async def open_harness(path, scenarios, events, settings=None):
     registry = create_registry()
     declarations = scenarios["tools"]
     registry.install(define_extension({
@@ -240,13 +278,9 @@ async def open_harness(path, scenarios, events):
             "name": "more", "tasks": [FOREIGN],
             "tools": tools(scenarios["more"], events, path + ".effects")}))
     harness = await Harness.open(await open_store(path), {
-        "models": Models(events.writing), "registry": registry,
+        "models": Models(events), "registry": registry,
         "on_report": lambda error, info: print("report:", info, repr(error), file=sys.stderr),
-        "settings": {
-            "compaction": {"enabled": False, "keep_recent_tokens": 1},
-            "progress": {"partial_interval_ms": 0, "output_interval_ms": 0},
-            "retry": {"base_delay_ms": 300},
-        },
+        "settings": lambda: settings or first_settings(),
     }, BG)
     return harness
 
@@ -309,9 +343,54 @@ async def expect(step, definitions, harness, conversation):
             raise RuntimeError("%s instead of %s" % (json.dumps(value), json.dumps(wanted)))
 
 
+async def placed(value, conversation):
+    """A written entry whose targets, given as places in the transcript, are ids."""
+    page = await conversation.entries({"order": "ascending"}, 100, None, BG)
+    ids = [entry["id"] for entry in page["items"]]
+    value = dict(value)
+    if isinstance(value.get("head"), dict):
+        value["head"] = ids[value["head"]["at"]]
+    if "edits" in value:
+        value["edits"] = [{**e, "target": ids[e["target"]["at"]]} if isinstance(e["target"], dict) else e
+                          for e in value["edits"]]
+    return value
+
+
+def compact(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+async def submit(step, conversation):
+    """Submits what a step says; one that is to be refused returns nothing."""
+    if "write" in step:
+        draft = {"type": "write", "entry": await placed(step["write"], conversation)}
+    else:
+        draft = {"type": "input", "content": compact(step["submit"])}
+    draft.update({key: step[key] for key in ("requestId", "whenBusy", "entry") if key in step})
+    wanted = {"conversation_busy": ConversationBusy, "request_id_conflict": ValueError}
+    try:
+        handle = await conversation.submit(draft, BG)
+    except tuple(wanted.values()) as error:
+        if isinstance(error, wanted.get(step.get("refused"), ())):
+            return None
+        raise
+    if "refused" in step:
+        raise RuntimeError("not refused: " + json.dumps(step))
+    return handle
+
+
+async def withdraw(step, harness, storage):
+    """Withdraws a submission, given by its place among all, and compares what becomes of it."""
+    found = await every(lambda c: storage.scan_submissions({}, 100, c, BG))
+    outcome = await harness.abort_submission(found[step["withdraw"]]["id"], BG)
+    if outcome != step["outcome"]:
+        raise RuntimeError("%s instead of %s" % (outcome, json.dumps(step)))
+
+
 async def write(path, scenarios, name):
     events = Events(True)
-    harness = await open_harness(path, scenarios, events)
+    settings = first_settings()
+    harness = await open_harness(path, scenarios, events, settings)
     harness.subscribe_commits(events.observe)
     agent = {"agent": {"model": REFERENCE}}
     conversation = await harness.root(BG, agent)
@@ -339,7 +418,15 @@ async def write(path, scenarios, name):
         elif "reset" in step:
             await conversation.reset(step["reset"], BG)
         elif "write" in step:
-            await conversation.submit({"type": "write", "entry": step["write"]}, BG)
+            await submit(step, conversation)
+        elif "settings" in step:
+            change_settings(settings, step["settings"])
+        elif "withdraw" in step:
+            await withdraw(step, harness, harness.storage)
+        elif "release" in step:
+            events.release()
+        elif "idle" in step:
+            await conversation.wait_for_idle(BG)
         elif "compact" in step:
             await conversation.compact(None, BG)
         elif "task" in step:
@@ -347,9 +434,7 @@ async def write(path, scenarios, name):
                 FOREIGN, {}, {"ownership": {"kind": "conversation"}, "conversationId": conversation.id}), BG)
         else:
             events.reset()
-            draft = {"type": "input", "content": json.dumps(step["submit"])}
-            draft.update({key: step[key] for key in ("requestId", "whenBusy", "entry") if key in step})
-            last = await conversation.submit(draft, BG)
+            last = await submit(step, conversation)
         if "when" in step:
             await events.wait(step["when"])
             then = step["then"]
@@ -363,7 +448,7 @@ async def write(path, scenarios, name):
                 os._exit(DIED)
             if then == "go on":
                 continue
-        if "submit" in step:
+        if "submit" in step and last:
             await last.wait(BG)
             events.waiting = 0
     await harness.wait_for_idle(BG)
@@ -403,7 +488,7 @@ async def every(scan):
 async def contexts(path, ids):
     """What the model would be shown of each conversation."""
     harness = await Harness.open(await open_store(path), {
-        "models": Models(False), "registry": create_registry()}, BG)
+        "models": Models(Events(False)), "registry": create_registry()}, BG)
     result = {}
     for id in ids:
         view = await (await harness.conversation(id, BG)).context(BG)
