@@ -55,6 +55,14 @@ public struct HarnessSettings: Sendable, Equatable {
     case withdraw
   }
 
+  /// What becomes of a call of a tool that needs an approval.
+  public enum Approvals: String, Sendable, CaseIterable {
+    /// It is denied at once, and the model is told that nobody can be asked.
+    case deny
+    /// It waits until somebody approves or denies it.
+    case wait
+  }
+
   /// Whether failed requests are sent again.
   public var retries: Bool = true
   /// How often a failed request is sent again.
@@ -77,6 +85,10 @@ public struct HarnessSettings: Sendable, Equatable {
   public var followUpMode: QueueMode = .oneAtATime
   /// What becomes of the inputs that are queued behind a run that failed.
   public var afterFailedRun: AfterFailedRun = .keep
+  /// What becomes of a call of a tool that needs an approval.
+  public var approvals: Approvals = .deny
+  /// After how long a question is answered with no if nobody has answered; `nil` never.
+  public var approvalExpiry: Duration?
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -101,6 +113,8 @@ public struct HarnessSettings: Sendable, Equatable {
       case .continue: .continue
       case .withdraw: .withdraw
       }
+    settings.waitsForApprovals = approvals == .wait
+    settings.approvalExpiryMs = approvalExpiry?.milliseconds
     settings.stream = stream
     return settings
   }
@@ -218,7 +232,8 @@ public final class Harness: Sendable {
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   public func resume() async throws { try await engine.resume() }
 
-  /// Returns when nothing runs and nothing can run, and what was done is on disk.
+  /// Returns when nothing runs and nothing can run before a person answers an approval, and what was
+  /// done is on disk.
   public func waitUntilQuiet() async {
     await engine.waitUntilQuiet()
     // A session that failed has reported it, and then nothing runs either.

@@ -91,7 +91,7 @@ package final class Engine: Sendable {
       )
       let scheduler = Scheduler(
         session: session,
-        definitions: [GenerationTask.definition, ToolTask.definition],
+        definitions: [GenerationTask.definition, ToolTask.definition, ApprovalTask.definition],
         surroundings: surroundings,
         onWake: options.onWake
       )

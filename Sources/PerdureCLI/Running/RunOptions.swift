@@ -57,6 +57,7 @@ enum RunOptions {
       help: "how often a failed request is sent again",
       standard: "3"
     ),
+    ApprovalMode.option,
     Option(name: "json", help: "write events as JSON, one a line"),
   ]
 
@@ -70,7 +71,7 @@ enum RunOptions {
   /// The options of `resume`: what is not given is as it was, whatever the defaults are.
   static let forResume = forOwnStores.map { option in
     var option = option
-    if option.name != "store" { option.standard = nil }
+    if !["store", "approvals"].contains(option.name) { option.standard = nil }
     return option
   }
 

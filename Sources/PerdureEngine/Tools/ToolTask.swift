@@ -48,16 +48,6 @@ enum ToolTask {
 
   // MARK: call
 
-  /// What is decided about a call between its validation and its intent.
-  private enum Decision {
-    case proceed(JSON)
-  }
-
-  /// Guards and approvals decide here; a pure step, so that it may be taken again after a crash.
-  private static func decide(_ call: RequestedCall, _ arguments: JSON) -> Decision {
-    .proceed(arguments)
-  }
-
   private static func call(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     let call = try await requestedCall(runtime, record)
     guard let tool = try await runtime.agent().tool(call.name) else {
@@ -71,10 +61,21 @@ enum ToolTask {
       let text = "the arguments are invalid: \(list); received \(call.arguments.compactText)"
       return try await refuse(runtime, call, "invalid_arguments", text)
     }
-    switch decide(call, arguments) {
-    case .proceed(let arguments):
+    let approvals = CallApprovals(runtime: runtime, call: call)
+    if let reason = try await approvals.denial() {
+      return try await refuse(runtime, call, "blocked", reason)
+    }
+    let questions = CallApprovals.question(of: tool.tool, arguments)
+    switch try await approvals.judge(questions, arguments) {
+    case .asked: return
+    case .denied(let reason): try await refuse(runtime, call, "blocked", reason)
+    case .unasked(let reason):
+      try await refuse(runtime, call, "blocked", reason)
+      runtime.report("the tool '\(tool.tool.name)': \(reason)", type: "approval_denied")
+    case .allowed:
+      let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
       try await announce(runtime, arguments, tool.tool.replay)
-      try await execute(runtime, call, tool.tool, arguments, recovered: false)
+      try await execute(runtime, call, tool.tool, arguments, pass, recovered: false)
     }
   }
 
@@ -117,7 +118,9 @@ enum ToolTask {
       try await tx.clearProgress(of: record.id, record.conversationId)
       return nil
     }
-    try await execute(runtime, call, tool.tool, checkpoint?["arguments"] ?? [:], recovered: true)
+    let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+    let arguments = checkpoint?["arguments"] ?? [:]
+    try await execute(runtime, call, tool.tool, arguments, pass, recovered: true)
   }
 
   private static func execute(
@@ -125,6 +128,7 @@ enum ToolTask {
     _ call: RequestedCall,
     _ tool: Tool,
     _ arguments: JSON,
+    _ pass: LanePass,
     recovered: Bool
   ) async throws {
     // The intent is on disk before anything outside may happen.
@@ -144,8 +148,8 @@ enum ToolTask {
       deadline: overflow ? .max : deadline,
       host: running
     )
-    let (end, durationMs) = await ToolExecution(runtime: runtime, tool: tool, running: running)
-      .run(invocation)
+    let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
+    let (end, durationMs) = await execution.run(invocation)
     let reported = await running.finish()
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }

@@ -80,7 +80,14 @@ public struct Tool: Sendable {
   public var deadline: Duration
   /// How long a cancelled call may take to answer before it is abandoned.
   public var grace: Duration
+  /// Which calls wait for somebody to say yes.
+  public var approval: ToolApproval
+  /// How many calls may be under way at a time, also such that were given up and may still run;
+  /// absent: as many as there are.
+  public var maxConcurrency: Int?
   public var execute: Execute
+  /// Shared by all copies of this tool.
+  package let identity = ToolIdentity()
 
   /// Makes a tool; by default it is not run again after a crash and has ten minutes.
   public init(
@@ -92,6 +99,8 @@ public struct Tool: Sendable {
     outputLimits: OutputLimits = OutputLimits(),
     deadline: Duration = .seconds(600),
     grace: Duration = .seconds(5),
+    approval: ToolApproval = .never,
+    maxConcurrency: Int? = nil,
     execute: @escaping Execute
   ) {
     self.name = name
@@ -102,6 +111,8 @@ public struct Tool: Sendable {
     self.outputLimits = outputLimits
     self.deadline = deadline
     self.grace = grace
+    self.approval = approval
+    self.maxConcurrency = maxConcurrency
     self.execute = execute
   }
 
