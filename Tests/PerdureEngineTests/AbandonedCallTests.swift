@@ -8,7 +8,7 @@ import Testing
 /// Calls that ignore their cancellation: never two effects at once, and nobody waits beyond the grace.
 @Suite(.timeLimit(.minutes(1))) struct AbandonedCallTests {
   /// A tool that returns only when the test lets it, whatever happens to its calls.
-  private final class Deaf: Sendable {
+  final class Deaf: Sendable {
     private struct State {
       var running = 0
       var most = 0

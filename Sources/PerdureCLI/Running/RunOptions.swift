@@ -57,6 +57,12 @@ enum RunOptions {
       help: "how often a failed request is sent again",
       standard: "3"
     ),
+    Option(
+      name: "require-approval",
+      value: "TOOL",
+      isRepeatable: true,
+      help: "calls of this tool need an approval; may be repeated"
+    ),
     ApprovalMode.option,
     Option(name: "json", help: "write events as JSON, one a line"),
   ]
@@ -96,6 +102,9 @@ enum RunOptions {
     }
     if let number = try arguments.number("max-retries", in: 0...1_000) {
       record.maxRetries = Int(number)
+    }
+    if arguments.has("require-approval") {
+      record.approvedTools = arguments.all("require-approval")
     }
     if let path = arguments.value("cwd") {
       guard HostText.kind(ofPath: path) == .folder, let full = HostText.fullPath(path) else {

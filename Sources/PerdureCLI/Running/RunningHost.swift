@@ -97,7 +97,7 @@ final class RunningHost: Sendable {
       let harness = try await Harness.open(
         .opened(store),
         models: models,
-        extensions: plugins.map { $0.contribution },
+        extensions: plugins.map { Self.contribution($0, record) },
         settings: {
           var settings = HarnessSettings()
           if let maxRetries { settings.maxRetries = maxRetries }
@@ -121,6 +121,19 @@ final class RunningHost: Sendable {
       await store.close()
       throw error
     }
+  }
+
+  /// What a plugin brings, with the approvals that this run requires.
+  private static func contribution(_ plugin: Plugin, _ record: RunRecord) -> Extension {
+    var value = plugin.contribution
+    value.tools = value.tools.map { tool in
+      var tool = tool
+      if record.approvedTools.contains(where: { $0.utf8.elementsEqual(tool.name.utf8) }) {
+        tool.approval = .required
+      }
+      return tool
+    }
+    return value
   }
 
   /// Writes the header line, and reports each commit from here on.

@@ -1,8 +1,8 @@
-import PerdureModel
+package import PerdureModel
 import Synchronization
 
 /// The deadline of one call, which counts only the time that the tool itself takes.
-final class CallClock: Sendable {
+package final class CallClock: Sendable {
   private struct State {
     var spent: Int64 = 0
     /// When it last began to count; `nil` while it stands still.
@@ -18,16 +18,17 @@ final class CallClock: Sendable {
   private let state = Mutex(State())
 
   /// Makes a deadline of `budget` nanoseconds; `atEnd` runs when they are spent.
-  init(_ clock: any HostClock, budget: Int64, atEnd: @escaping @Sendable () async -> Void) {
+  package init(_ clock: any HostClock, budget: Int64, atEnd: @escaping @Sendable () async -> Void) {
     self.clock = clock
     self.budget = budget
     self.atEnd = atEnd
   }
 
-  func start() { state.withLock { count(&$0) } }
+  /// Begins to count.
+  package func start() { state.withLock { count(&$0) } }
 
   /// Lets the clock stand still while `body` waits for the host's work and not for the tool's.
-  func standingStill<Result>(_ body: () async throws -> Result) async rethrows -> Result {
+  package func standingStill<Result>(_ body: () async throws -> Result) async rethrows -> Result {
     state.withLock { state in
       state.pauses += 1
       if state.pauses == 1 { halt(&state) }
@@ -41,7 +42,8 @@ final class CallClock: Sendable {
     return try await body()
   }
 
-  func stop() {
+  /// Ends it; `atEnd` does not run any more.
+  package func stop() {
     state.withLock { state in
       halt(&state)
       state.isOver = true
