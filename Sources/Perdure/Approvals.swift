@@ -5,6 +5,8 @@ extension Harness {
   /// Returns the questions about calls that wait for a person, as they are on disk, by id.
   public func pendingApprovals() async throws -> [Approval] {
     if let failure = engine.scheduler.refusal, failure.code == .sessionFailed { throw failure }
+    // Nobody may have asked for the disk since a call began to wait.
+    try await engine.session.barrier()
     return try await reader.pendingApprovals()
   }
 
