@@ -55,6 +55,14 @@ public struct HarnessSettings: Sendable, Equatable {
     case withdraw
   }
 
+  /// What becomes of a call of a tool that needs an approval.
+  public enum Approvals: String, Sendable, CaseIterable {
+    /// It is denied at once, and the model is told that nobody can be asked.
+    case deny
+    /// It waits until somebody approves or denies it.
+    case wait
+  }
+
   /// How much may be spent; what is absent is not limited.
   public struct Budget: Sendable, Equatable {
     /// Tokens of all kinds together.
@@ -105,6 +113,10 @@ public struct HarnessSettings: Sendable, Equatable {
   public var afterFailedRun: AfterFailedRun = .keep
   /// When the older part of a conversation is replaced by a summary.
   public var compaction = Compaction()
+  /// What becomes of a call of a tool that needs an approval.
+  public var approvals: Approvals = .deny
+  /// After how long a question is answered with no if nobody has answered; `nil` never.
+  public var approvalExpiry: Duration?
   /// Handed to the provider with each request.
   public var stream: JSONObject = [:]
 
@@ -137,6 +149,8 @@ public struct HarnessSettings: Sendable, Equatable {
       case .withdraw: .withdraw
       }
     settings.compaction = compaction.engine
+    settings.waitsForApprovals = approvals == .wait
+    settings.approvalExpiryMs = approvalExpiry?.milliseconds
     settings.stream = stream
     return settings
   }
@@ -258,7 +272,8 @@ public final class Harness: Sendable {
   /// Lets unfinished work go on; throws `unsupportedFeature` if this version cannot.
   public func resume() async throws { try await engine.resume() }
 
-  /// Returns when nothing runs and nothing can run, and what was done is on disk.
+  /// Returns when nothing runs and nothing can run before a person answers an approval, and what was
+  /// done is on disk.
   public func waitUntilQuiet() async {
     await engine.waitUntilQuiet()
     // A session that failed has reported it, and then nothing runs either.

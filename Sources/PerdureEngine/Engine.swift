@@ -92,7 +92,10 @@ package final class Engine: Sendable {
       )
       let scheduler = Scheduler(
         session: session,
-        definitions: [GenerationTask.definition, ToolTask.definition, CompactionTask.definition],
+        definitions: [
+          GenerationTask.definition, ToolTask.definition, CompactionTask.definition,
+          ApprovalTask.definition,
+        ],
         surroundings: surroundings,
         onWake: options.onWake
       )

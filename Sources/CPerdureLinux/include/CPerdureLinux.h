@@ -13,6 +13,7 @@
 #include "perdure_sha256.h"
 #include "perdure_signals.h"
 #include "perdure_storage.h"
+#include "perdure_terminal.h"
 #include "perdure_text.h"
 
 #endif

@@ -1,5 +1,6 @@
 import CPerdureLinux
 package import PerdureModel
+import Synchronization
 
 /// Files, variables and streams of the process, without a pointer and without Foundation.
 ///
@@ -72,6 +73,28 @@ package enum HostText {
       )
     }
     return take(count)
+  }
+
+  private static let lineReader = Mutex<CheckedContinuation<[UInt8]?, Never>?>(nil)
+
+  /// Returns the next line of standard input, or `nil` at its end; only one may be waited for.
+  package static func inputLine() async -> String? {
+    let bytes = await withCheckedContinuation { continuation in
+      lineReader.withLock { $0 = continuation }
+      let code = perdure_terminal_read { count in
+        HostText.finishLine(count < 0 ? nil : HostText.take(count))
+      }
+      if code != 0 { finishLine(nil) }
+    }
+    return bytes.map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  private static func finishLine(_ bytes: [UInt8]?) {
+    let reader = lineReader.withLock { reader in
+      defer { reader = nil }
+      return reader
+    }
+    reader?.resume(returning: bytes)
   }
 
   /// Returns what a path names; what cannot be looked at counts as something else.

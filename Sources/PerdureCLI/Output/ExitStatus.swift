@@ -43,6 +43,7 @@ enum ExitStatus: Int32, Sendable {
     "budget": .limit,
     .providerUnavailable: .temporary,
     "no_model": .configuration,
+    .approvalRequired: .approval,
   ]
 
   /// Returns the status for an error; a session that failed ends as what it failed of.

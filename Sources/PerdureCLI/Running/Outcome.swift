@@ -29,10 +29,18 @@ enum Outcome {
       default: break
       }
     }
+    let pending = try await host.harness.pendingApprovals()
     await host.close()
     var members: JSONObject = ["answers": .array(answers)]
     if let conversation { members["conversation"] = conversation.json }
     if !obstacles.isEmpty { members["obstacles"] = .array(obstacles.map { .string($0) }) }
+    if !pending.isEmpty {
+      members["approvals"] = .array(pending.map { .object(ApprovalText.members($0)) })
+      if failure == nil, conversation == nil {
+        failure = ApprovalText.error(pending, address)
+      }
+    }
+    if failure == nil { failure = host.denial }
     if failure == nil, let first = obstacles.first {
       failure = PerdureError(
         "blocked",
@@ -47,6 +55,21 @@ enum Outcome {
     if obstacle.hasSuffix("is parked") { return "find out why it is cut off; it stays as it is" }
     if obstacle.hasSuffix("cannot end") { return "the store is damaged; restore it from a copy" }
     return "resume it with the plugins and the version that started it"
+  }
+
+  /// Aborts everything after a signal, so that nothing is left to continue, and ends.
+  static func abort(
+    _ signal: Int32,
+    _ host: RunningHost,
+    _ reporter: Reporter
+  ) async -> Never {
+    reporter.progress("aborting; once more to quit at once")
+    var hint = "the work was aborted; there is nothing to continue"
+    do { try await host.abortAll() } catch {
+      hint = "not all work could be aborted: \((error as? PerdureError)?.message ?? "\(error)")"
+    }
+    await host.close()
+    reporter.end(ExitStatus(signal: signal), error: SignalWatch.error(signal, hint: hint))
   }
 
   /// Closes cleanly after a signal and ends.

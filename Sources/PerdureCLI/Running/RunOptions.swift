@@ -57,6 +57,13 @@ enum RunOptions {
       help: "how often a failed request is sent again",
       standard: "3"
     ),
+    Option(
+      name: "require-approval",
+      value: "TOOL",
+      isRepeatable: true,
+      help: "calls of this tool need an approval; may be repeated"
+    ),
+    ApprovalMode.option,
     Option(name: "json", help: "write events as JSON, one a line"),
   ]
 
@@ -70,7 +77,7 @@ enum RunOptions {
   /// The options of `resume`: what is not given is as it was, whatever the defaults are.
   static let forResume = forOwnStores.map { option in
     var option = option
-    if option.name != "store" { option.standard = nil }
+    if !["store", "approvals"].contains(option.name) { option.standard = nil }
     return option
   }
 
@@ -95,6 +102,9 @@ enum RunOptions {
     }
     if let number = try arguments.number("max-retries", in: 0...1_000) {
       record.maxRetries = Int(number)
+    }
+    if arguments.has("require-approval") {
+      record.approvedTools = arguments.all("require-approval")
     }
     if let path = arguments.value("cwd") {
       guard HostText.kind(ofPath: path) == .folder, let full = HostText.fullPath(path) else {

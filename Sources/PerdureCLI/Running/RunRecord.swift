@@ -24,6 +24,8 @@ struct RunRecord: Sendable, Equatable {
   var workingDirectory: String?
   var durability: Durability = .full
   var maxRetries: Int?
+  /// The tools whose calls need an approval.
+  var approvedTools: [String] = []
 
   static let scope = "run"
 
@@ -54,6 +56,7 @@ struct RunRecord: Sendable, Equatable {
     keyVariable = json["apiKeyEnv"]?.text
     workingDirectory = json["cwd"]?.text
     durability = json["durability"]?.text.flatMap(Durability.init(rawValue:)) ?? .full
+    approvedTools = (json["requireApproval"]?.array ?? []).compactMap { $0.text }
     maxRetries = json["maxRetries"]?.int.flatMap { Int(exactly: $0) }
   }
 
@@ -76,6 +79,9 @@ struct RunRecord: Sendable, Equatable {
     if let keyVariable { object["apiKeyEnv"] = .string(keyVariable) }
     if let workingDirectory { object["cwd"] = .string(workingDirectory) }
     if let maxRetries { object["maxRetries"] = .int(maxRetries) }
+    if !approvedTools.isEmpty {
+      object["requireApproval"] = .array(approvedTools.map { .string($0) })
+    }
     return .object(object)
   }
 

@@ -21,19 +21,26 @@ final class RunningHost: Sendable {
     var outputs = OutputFollower()
   }
 
+  private let denials: DenialCount
+
   let harness: Harness
   let end: OneEvent<End>
   private let plugins: [Plugin]
   private let reporter: Reporter
   private let state = Mutex(State())
+  private let approvals: ApprovalMode
   private let isClosed = Flag()
 
   private init(
     harness: Harness,
     plugins: [Plugin],
     reporter: Reporter,
-    end: OneEvent<End>
+    end: OneEvent<End>,
+    approvals: ApprovalMode,
+    denials: DenialCount
   ) {
+    self.approvals = approvals
+    self.denials = denials
     self.harness = harness
     self.plugins = plugins
     self.reporter = reporter
@@ -47,8 +54,10 @@ final class RunningHost: Sendable {
     _ store: OpenStore,
     _ record: RunRecord,
     models: any ModelProvider,
+    approvals: ApprovalMode,
     reporter: Reporter
   ) async throws -> RunningHost {
+    let denials = DenialCount()
     var plugins: [Plugin] = []
     let end = OneEvent<End>()
     // What is reported after a failure only follows from it.
@@ -58,6 +67,7 @@ final class RunningHost: Sendable {
         hasFailed.set()
         end.fire(.failed(report.error ?? PerdureError(.sessionFailed, report.message)))
       } else if !hasFailed.isSet {
+        if report.type == "approval_denied" { denials.add() }
         reporter.report(report)
       }
     }
@@ -87,15 +97,23 @@ final class RunningHost: Sendable {
       let harness = try await Harness.open(
         .opened(store),
         models: models,
-        extensions: plugins.map { $0.contribution },
+        extensions: plugins.map { Self.contribution($0, record) },
         settings: {
           var settings = HarnessSettings()
           if let maxRetries { settings.maxRetries = maxRetries }
+          settings.approvals = approvals.setting
           return settings
         },
         onReport: onReport
       )
-      let host = RunningHost(harness: harness, plugins: plugins, reporter: reporter, end: end)
+      let host = RunningHost(
+        harness: harness,
+        plugins: plugins,
+        reporter: reporter,
+        end: end,
+        approvals: approvals,
+        denials: denials
+      )
       SignalWatch.handle { end.fire(.signal($0)) }
       return host
     } catch {
@@ -103,6 +121,19 @@ final class RunningHost: Sendable {
       await store.close()
       throw error
     }
+  }
+
+  /// What a plugin brings, with the approvals that this run requires.
+  private static func contribution(_ plugin: Plugin, _ record: RunRecord) -> Extension {
+    var value = plugin.contribution
+    value.tools = value.tools.map { tool in
+      var tool = tool
+      if record.approvedTools.contains(where: { $0.utf8.elementsEqual(tool.name.utf8) }) {
+        tool.approval = .required
+      }
+      return tool
+    }
+    return value
   }
 
   /// Writes the header line, and reports each commit from here on.
@@ -139,11 +170,26 @@ final class RunningHost: Sendable {
     if let known { end.fire(.settled(known)) }
   }
 
-  /// Ends the wait when nothing can go on.
+  /// Ends the wait when nothing can go on, after whoever sits at the terminal was asked.
   func awaitQuiet() {
-    Task.detached { [harness, end] in
-      await harness.waitUntilQuiet()
+    Task.detached { [harness, end, approvals, reporter] in
+      while true {
+        await harness.waitUntilQuiet()
+        guard approvals == .ask, let pending = try? await harness.pendingApprovals(),
+          !pending.isEmpty, await ApprovalPrompt.ask(pending, harness, reporter)
+        else { break }
+      }
       end.fire(.quiet)
+    }
+  }
+
+  /// Why a run that ended otherwise well is none that a script should pass over, or `nil`.
+  var denial: PerdureError? { denials.error }
+
+  /// Aborts all work with everything below it, and returns when it has ended.
+  func abortAll() async throws {
+    for conversation in Set(harness.liveTasks.map { $0.conversationId }).sorted() {
+      try await harness.conversation(conversation)?.abort(background: true)
     }
   }
 
@@ -226,7 +272,9 @@ final class RunningHost: Sendable {
     }
     if !known.isEmpty { return known }
     // Tasks that wait for each other, as only a damaged store has them.
-    return harness.liveTasks.map { Self.sentence($0, "what it waits for cannot end") }
+    let tasks = harness.liveTasks
+    if tasks.contains(where: { Approval($0)?.status == .pending }) { return [] }
+    return tasks.map { Self.sentence($0, "what it waits for cannot end") }
   }
 
   private static func sentence(_ task: TaskRecord, _ why: String) -> String {

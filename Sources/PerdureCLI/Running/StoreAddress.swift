@@ -56,7 +56,10 @@ enum StoreAddress: Sendable {
   }
 
   /// What continues the work of this store.
-  var resumeCommand: String { "perdure resume --store \(ShellWord.quoted(text))" }
+  var resumeCommand: String { command("resume") }
+
+  /// A verb as it is written for this store.
+  func command(_ verb: String) -> String { "perdure \(verb) --store \(ShellWord.quoted(text))" }
 
   /// Opens it for writing; the folder of the user's own store is created.
   func open(durability: Durability, isOwn: Bool) async throws -> OpenStore {

@@ -40,7 +40,13 @@ enum CompactVerb {
       await store.close()
       throw error
     }
-    let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
+    let host = try await RunningHost.open(
+      store,
+      record,
+      models: models,
+      approvals: .wait,
+      reporter: reporter
+    )
     do {
       if let refusal = host.harness.refusal { throw refusal }
       guard let conversation = try await host.harness.conversation(id) else {

@@ -4,7 +4,8 @@ import Perdure
 enum Help {
   /// The verbs, in the order in which they are listed.
   static let verbs =
-    [RunVerb.verb, ResumeVerb.verb, CompactVerb.verb, LogVerb.verb] + StoreVerbs.all + [
+    [RunVerb.verb, ResumeVerb.verb] + ApprovalVerbs.all + [CompactVerb.verb, LogVerb.verb]
+    + StoreVerbs.all + [
       ConversationListVerb.verb, ConversationArchiveVerb.verb, ConversationUnarchiveVerb.verb,
       ConversationDeleteVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
     ]

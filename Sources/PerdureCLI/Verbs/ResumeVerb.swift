@@ -26,6 +26,7 @@ enum ResumeVerb {
     if case .memory = address { return try nothing(address, reporter) }
     guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
     let durability = try arguments.choice("durability", Durability.self)
+    let approvals = try ApprovalMode(arguments)
     let store = try await address.open(durability: durability ?? .full, isOwn: false)
     let plan: Plan
     do {
@@ -38,7 +39,7 @@ enum ResumeVerb {
       await store.close()
       throw error
     }
-    return try await resume(store, plan, address, reporter)
+    return try await resume(store, plan, approvals, address, reporter)
   }
 
   private static func nothing(
@@ -107,6 +108,7 @@ enum ResumeVerb {
   private static func resume(
     _ store: OpenStore,
     _ plan: Plan,
+    _ approvals: ApprovalMode,
     _ address: StoreAddress,
     _ reporter: Reporter
   ) async throws -> ExitStatus {
@@ -114,6 +116,7 @@ enum ResumeVerb {
       store,
       plan.record,
       models: plan.models,
+      approvals: approvals,
       reporter: reporter
     )
     do {

@@ -20,6 +20,10 @@ enum RunVerb {
         help: "follow-up, steer or reject: what to do with the\nprompt if there is unfinished work",
         standard: "reject"
       ),
+      Option(
+        name: "abort-on-interrupt",
+        help: "on Ctrl-C abort the work of the store\nand do not leave it to 'perdure resume'"
+      ),
     ],
     positionals: ["[PROMPT]"],
     notes: """
@@ -39,6 +43,7 @@ enum RunVerb {
     let address = try StoreAddress(arguments)
     let conversation = try conversation(arguments)
     let whenBusy = try arguments.choice("when-busy", PromptPolicy.self) ?? .reject
+    let approvals = try ApprovalMode(arguments)
     let record = try RunOptions.resolve(arguments, recorded: nil)
     let prompt = try prompt(arguments)
     let models = try record.models()
@@ -52,13 +57,23 @@ enum RunVerb {
       await store.close()
       throw error
     }
-    let host = try await RunningHost.open(store, record, models: models, reporter: reporter)
+    let host = try await RunningHost.open(
+      store,
+      record,
+      models: models,
+      approvals: approvals,
+      reporter: reporter
+    )
     do {
       let chosen = try await choose(conversation, host, address, reporter)
       let submission = try await submit(prompt, whenBusy, record, chosen, host, address, reporter)
       host.await(submission.id)
       // Nothing may be able to go on although the submission is not settled.
       host.awaitQuiet()
+      // The end by a signal is decided here, because only here its option is known.
+      if case .signal(let signal) = await host.end.value, arguments.has("abort-on-interrupt") {
+        await Outcome.abort(signal, host, reporter)
+      }
       try await finish(submission.id, chosen.id, host, address, reporter)
     } catch {
       throw await host.close(after: error)
@@ -172,6 +187,19 @@ enum RunVerb {
     case .settled(let record):
       try await Outcome.end([record], in: conversation, host, address, reporter)
     case .quiet:
+      let pending = try await host.harness.pendingApprovals()
+      if !pending.isEmpty {
+        await host.close()
+        let error = ApprovalText.error(pending, address)
+        reporter.end(
+          ExitStatus(error),
+          [
+            "conversation": conversation.json,
+            "approvals": .array(pending.map { .object(ApprovalText.members($0)) }),
+          ],
+          error: error
+        )
+      }
       let error = try await stopped(id, conversation, host)
       let obstacles = host.obstacles()
       await host.close()

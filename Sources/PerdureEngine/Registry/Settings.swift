@@ -58,6 +58,10 @@ package struct Settings: Sendable, Equatable {
   package var followUpMode = QueueMode.oneAtATime
   /// What becomes of the inputs that are queued behind a run that failed.
   package var afterFailedRun = AfterFailedRun.keep
+  /// Whether calls that need an approval wait for it; else they are denied at once.
+  package var waitsForApprovals = false
+  /// After how long a question without a time of its own is answered with no; `nil` never.
+  package var approvalExpiryMs: Int64?
   /// Handed to the provider with each request.
   package var stream = JSONObject()
 
@@ -89,6 +93,8 @@ package struct Settings: Sendable, Equatable {
       "steeringMode": .string(steeringMode.rawValue),
       "followUpMode": .string(followUpMode.rawValue),
       "afterFailedRun": .string(afterFailedRun.rawValue), "restartLimit": .int(restartLimit),
+      "approvals": waitsForApprovals ? "wait" : "deny",
+      "approvalExpiryMs": approvalExpiryMs.map { .int($0) } ?? .null,
       "documentRetentionMs": documentRetentionMs.map { .int($0) } ?? .null,
       "contextRetentionMs": contextRetentionMs.map { .int($0) } ?? .null, "stream": .object(stream),
     ]

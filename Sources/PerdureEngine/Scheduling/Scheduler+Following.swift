@@ -118,7 +118,9 @@ extension Scheduler {
     switch previous.state {
     case .waiting(_, let on, _):
       for id in on { state.awaited.remove(id.value, previous.id.value) }
-    case .sleeping(_, let until): state.sleepers.remove(until, previous.id.value)
+    case .sleeping(_, let until):
+      state.sleepers.remove(until, previous.id.value)
+      state.questions.remove(previous.id)
     case .pending, .running, .completing, .terminal: break
     }
   }
@@ -147,6 +149,7 @@ extension Scheduler {
       if policy == .failFast { state.work.failFast.insert(record.id) }
     case .sleeping(_, let until):
       state.sleepers.insert(until, record.id.value)
+      if record.kind == Approval.kind { state.questions.insert(record.id) }
       if record.abortRequested { state.candidates.insert(record.id) }
     case .pending: state.candidates.insert(record.id)
     case .completing:

@@ -14,7 +14,7 @@ extension Scheduler {
     }
   }
 
-  /// Returns when nothing runs, nothing can run now, and nothing sleeps.
+  /// Returns when nothing runs, nothing can run now, and nothing sleeps but until a person answers.
   package func waitUntilQuiet() async {
     await withCheckedContinuation { continuation in
       state.withLock { $0.quietWaiters.append(continuation) }
@@ -24,7 +24,8 @@ extension Scheduler {
 
   func resolveQuiet() {
     let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-      let mayStart = state.isEnabled && !(state.candidates.isEmpty && state.sleepers.isEmpty)
+      let sleeps = state.sleepers.count > state.questions.count
+      let mayStart = state.isEnabled && (!state.candidates.isEmpty || sleeps)
       let mayChange = state.refusal == nil && !(state.changes.isEmpty && state.work.isEmpty)
       let isQuiet = state.invocations.isEmpty && !state.isPassing && !mayStart && !mayChange
       guard isQuiet || state.isClosing else { return [] }

@@ -30,6 +30,8 @@ package final class Scheduler: Sendable {
     var awaited = OrderedPairs()
     /// Sleeping tasks behind their times.
     var sleepers = OrderedPairs()
+    /// Those of them that wait for the answer of a person.
+    var questions: Set<TaskID> = []
     /// Live tasks below which everything is to end.
     var cancelling: Set<TaskID> = []
     var work = ReconcilingWork()

@@ -12,6 +12,8 @@ struct TaskSurroundings: Sendable {
   var report: @Sendable (Report) -> Void
   /// The engine that owns all this, for code that is more than an effect.
   var engine = EngineReference()
+  /// Which calls of tools must not run beside each other.
+  var lanes = CallLanes()
 }
 
 /// Leads from what an engine owns back to it.
@@ -178,7 +180,9 @@ package struct TaskRuntime: Sendable {
       let record = try admittedRecord(whileClosing: whileClosing)
       guard let state = try await body(tx, record) else { return }
       try await check(state, record, tx)
-      try await tx.replace(try await scheduler.advance(record, to: state, tx))
+      // What `body` wrote into the record, such as memos, stays.
+      let current = tx.tasks[taskId] ?? record
+      try await tx.replace(try await scheduler.advance(current, to: state, tx))
     }
   }
 

@@ -35,6 +35,7 @@ final class RunningCall: ToolCallHost {
   // Progress is committed by the throttle and by `flushOutput`; one after the other.
   private let writing = CommitLine()
   private let throttle = Mutex<Throttle?>(nil)
+  private let deadline = Mutex<CallClock?>(nil)
 
   private static let bytesPerSecond: Int64 = 102_400
 
@@ -63,6 +64,15 @@ final class RunningCall: ToolCallHost {
 
   func cancel(_ reason: CancelReason) {
     state.withLock { if $0.reason == nil { $0.reason = reason } }
+  }
+
+  /// Takes the deadline that counts for the call.
+  func adopt(_ clock: CallClock) { deadline.withLock { $0 = clock } }
+
+  /// Runs what the host does for the call; the deadline of the call stands still meanwhile.
+  func waitingForHost<Result>(_ body: () async throws -> Result) async rethrows -> Result {
+    guard let clock = deadline.withLock({ $0 }) else { return try await body() }
+    return try await clock.standingStill(body)
   }
 
   private func whileRunning<Result: Sendable>(

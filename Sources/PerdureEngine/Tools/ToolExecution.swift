@@ -15,32 +15,38 @@ struct ToolExecution {
   let runtime: TaskRuntime
   let tool: Tool
   let running: RunningCall
+  /// Its place beside other calls, which it keeps until the tool's code has returned.
+  let pass: LanePass
 
   /// Calls the tool; never waits longer than deadline and grace together.
   func run(_ call: ToolCall) async -> (end: End, durationMs: Int64) {
     let clock = runtime.surroundings.clock
     let started = clock.monotonic()
     let end = OneShot<End>()
-    let work = Task.detached { [tool, runtime] in
+    let work = Task.detached { [tool, runtime, pass] in
       let result: End
       do {
         result = .returned(try await tool.execute(call))
       } catch {
         result = .threw((error as? PerdureError)?.description ?? "\(error)")
       }
+      // Before the call is answered: the next one may be made as soon as this one is over.
+      pass.leave()
       if !end.fill(result) {
         runtime.report("the tool '\(tool.name)' answered after its call had been given up")
       }
     }
     let timers = CallTimers()
-    timers.start { [tool, running] in
-      await clock.sleep(nanoseconds: tool.deadline.nanoseconds)
-      if Task.isCancelled { return }
+    let deadline = CallClock(clock, budget: tool.deadline.nanoseconds) { [tool, running] in
       running.cancel(.deadline)
       work.cancel()
-      await clock.sleep(nanoseconds: tool.grace.nanoseconds)
-      if !Task.isCancelled { end.fill(.abandoned) }
+      timers.start {
+        await clock.sleep(nanoseconds: tool.grace.nanoseconds)
+        if !Task.isCancelled { end.fill(.abandoned) }
+      }
     }
+    running.adopt(deadline)
+    deadline.start()
     let outcome = await withTaskCancellationHandler {
       await end.value()
     } onCancel: { [tool, runtime, running] in
@@ -51,7 +57,9 @@ struct ToolExecution {
         if !Task.isCancelled { end.fill(.abandoned) }
       }
     }
+    deadline.stop()
     timers.stop()
+    if case .abandoned = outcome { pass.abandon() }
     return (outcome, max(0, (clock.monotonic() - started) / 1_000_000))
   }
 }

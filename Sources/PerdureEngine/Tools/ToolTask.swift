@@ -75,21 +75,46 @@ enum ToolTask {
     case .valid(let arguments): checked = arguments
     case .invalid(let text): return try await refuse(runtime, call, "invalid_arguments", text)
     }
+    let approvals = CallApprovals(runtime: runtime, call: call)
+    if let reason = try await approvals.denial() {
+      return try await refuse(runtime, call, "blocked", reason)
+    }
+    let judged: JSON
+    var questions: [ApprovalQuestion] = []
     switch try await ToolHooks(phase: phase).beforeTool(hooked(call, checked, tool)) {
     case .deny(let reason):
-      try await refuse(runtime, call, "blocked", "the call was blocked: \(reason)")
-    case .ask(let questions, _):
-      let asked = questions.map(\.title).joined(separator: "; ")
-      let text = "the call needs an approval, and nobody can be asked here: \(asked)"
-      try await refuse(runtime, call, "blocked", text)
-    case .allow(let arguments):
-      // Hooks change arguments as models make them up.
-      switch CallArguments.checked(arguments, for: tool) {
-      case .invalid(let text): try await refuse(runtime, call, "invalid_arguments", text)
-      case .valid(let arguments):
-        try await announce(runtime, arguments, tool.tool.replay)
-        try await execute(phase, call, tool, arguments, recovered: false)
-      }
+      return try await refuse(runtime, call, "blocked", "the call was blocked: \(reason)")
+    case .ask(let asked, let arguments): (questions, judged) = (asked, arguments)
+    case .allow(let arguments): judged = arguments
+    }
+    // Hooks change arguments as models make them up.
+    switch CallArguments.checked(judged, for: tool) {
+    case .invalid(let text): try await refuse(runtime, call, "invalid_arguments", text)
+    case .valid(let arguments):
+      questions = CallApprovals.question(of: tool.tool, arguments) + questions
+      try await ask(questions, arguments, phase, call, tool)
+    }
+  }
+
+  /// Makes the call if nobody has to be asked, or all who were asked said yes.
+  private static func ask(
+    _ questions: [ApprovalQuestion],
+    _ arguments: JSON,
+    _ phase: PhaseAgent,
+    _ call: RequestedCall,
+    _ tool: InstalledTool
+  ) async throws {
+    let runtime = phase.runtime
+    switch try await CallApprovals(runtime: runtime, call: call).judge(questions, arguments) {
+    case .asked: return
+    case .denied(let reason): try await refuse(runtime, call, "blocked", reason)
+    case .unasked(let reason):
+      try await refuse(runtime, call, "blocked", reason)
+      runtime.report("the tool '\(tool.tool.name)': \(reason)", type: "approval_denied")
+    case .allowed:
+      let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+      try await announce(runtime, arguments, tool.tool.replay)
+      try await execute(phase, call, tool, arguments, pass, recovered: false)
     }
   }
 
@@ -133,7 +158,9 @@ enum ToolTask {
       try await tx.clearProgress(of: record.id, record.conversationId)
       return nil
     }
-    try await execute(phase, call, tool, checkpoint?["arguments"] ?? [:], recovered: true)
+    let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+    let arguments = checkpoint?["arguments"] ?? [:]
+    try await execute(phase, call, tool, arguments, pass, recovered: true)
   }
 
   private static func execute(
@@ -141,6 +168,7 @@ enum ToolTask {
     _ call: RequestedCall,
     _ installed: InstalledTool,
     _ arguments: JSON,
+    _ pass: LanePass,
     recovered: Bool
   ) async throws {
     let runtime = phase.runtime
@@ -162,8 +190,8 @@ enum ToolTask {
       deadline: overflow ? .max : deadline,
       host: running
     )
-    let (end, durationMs) = await ToolExecution(runtime: runtime, tool: tool, running: running)
-      .run(invocation)
+    let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
+    let (end, durationMs) = await execution.run(invocation)
     let reported = await running.finish()
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }

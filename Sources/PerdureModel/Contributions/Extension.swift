@@ -106,7 +106,14 @@ public struct Tool: Sendable {
   public var isDeferred: Bool
   /// What the provider is told about how arguments are sampled, as part of the declaration.
   public var constrainedSampling: JSON?
+  /// Which calls wait for somebody to say yes.
+  public var approval: ToolApproval
+  /// How many calls may be under way at a time, also such that were given up and may still run;
+  /// absent: as many as there are.
+  public var maxConcurrency: Int?
   public var execute: Execute
+  /// Shared by all copies of this tool.
+  package let identity = ToolIdentity()
 
   /// Makes a tool; by default it is not run again after a crash and has ten minutes.
   public init(
@@ -123,6 +130,8 @@ public struct Tool: Sendable {
     callers: Set<ToolCaller> = [.model, .tools],
     isDeferred: Bool = false,
     constrainedSampling: JSON? = nil,
+    approval: ToolApproval = .never,
+    maxConcurrency: Int? = nil,
     execute: @escaping Execute
   ) {
     self.name = name
@@ -138,6 +147,8 @@ public struct Tool: Sendable {
     self.callers = callers
     self.isDeferred = isDeferred
     self.constrainedSampling = constrainedSampling
+    self.approval = approval
+    self.maxConcurrency = maxConcurrency
     self.execute = execute
   }
 

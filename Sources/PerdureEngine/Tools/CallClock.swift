@@ -1,0 +1,79 @@
+package import PerdureModel
+import Synchronization
+
+/// The deadline of one call, which counts only the time that the tool itself takes.
+package final class CallClock: Sendable {
+  private struct State {
+    var spent: Int64 = 0
+    /// When it last began to count; `nil` while it stands still.
+    var countsSince: Int64?
+    var pauses = 0
+    var isOver = false
+    var timer: Task<Void, Never>?
+  }
+
+  private let clock: any HostClock
+  private let budget: Int64
+  private let atEnd: @Sendable () async -> Void
+  private let state = Mutex(State())
+
+  /// Makes a deadline of `budget` nanoseconds; `atEnd` runs when they are spent.
+  package init(_ clock: any HostClock, budget: Int64, atEnd: @escaping @Sendable () async -> Void) {
+    self.clock = clock
+    self.budget = budget
+    self.atEnd = atEnd
+  }
+
+  /// Begins to count.
+  package func start() { state.withLock { count(&$0) } }
+
+  /// Lets the clock stand still while `body` waits for the host's work and not for the tool's.
+  package func standingStill<Result>(_ body: () async throws -> Result) async rethrows -> Result {
+    state.withLock { state in
+      state.pauses += 1
+      if state.pauses == 1 { halt(&state) }
+    }
+    defer {
+      state.withLock { state in
+        state.pauses -= 1
+        if state.pauses == 0 { count(&state) }
+      }
+    }
+    return try await body()
+  }
+
+  /// Ends it; `atEnd` does not run any more.
+  package func stop() {
+    state.withLock { state in
+      halt(&state)
+      state.isOver = true
+    }
+  }
+
+  private func halt(_ state: inout State) {
+    guard !state.isOver else { return }
+    state.timer?.cancel()
+    state.timer = nil
+    if let since = state.countsSince { state.spent += max(0, clock.monotonic() - since) }
+    state.countsSince = nil
+  }
+
+  private func count(_ state: inout State) {
+    guard !state.isOver, state.countsSince == nil else { return }
+    state.countsSince = clock.monotonic()
+    let rest = max(0, budget - state.spent)
+    state.timer = Task.detached { [self] in
+      await clock.sleep(nanoseconds: rest)
+      guard !Task.isCancelled, end() else { return }
+      await atEnd()
+    }
+  }
+
+  private func end() -> Bool {
+    state.withLock { state in
+      guard !state.isOver, state.countsSince != nil else { return false }
+      state.isOver = true
+      return true
+    }
+  }
+}
