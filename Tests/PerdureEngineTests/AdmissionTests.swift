@@ -190,11 +190,10 @@ import Testing
         _ = try await session.store.stage([.task(record)])
       }
     }
-
   }
 
   static let lacks: [Lack] = [
-    .task("nested calls", "pi.tool", input: ["kind": "nested"]),
+    .task("nested calls", "pi.tool", input: ["kind": "nested"])
   ]
 
   @Test(arguments: lacks)
