@@ -5,6 +5,8 @@ package import PerdureValue
 package struct InstalledTool: Sendable {
   package var tool: Tool
   package var schema: JSONSchema
+  /// What results carry for programs has to fit; absent if they carry nothing.
+  package var structuredOutput: JSONSchema?
   /// The extension that brought it.
   package var extensionName: String
 }
@@ -17,6 +19,10 @@ package struct Agent: Sendable {
   package var extensions: [String]
   /// The tools that the model is offered, in order.
   package var tools: [InstalledTool]
+  /// The tools that the model could be offered and that nobody has loaded.
+  package private(set) var deferred: [InstalledTool] = []
+  /// The tools that other tools may call.
+  package private(set) var callable: [InstalledTool] = []
 
   /// The offered tool of this name.
   package func tool(_ name: JSONString) -> InstalledTool? {
@@ -43,7 +49,18 @@ package struct Agent: Sendable {
       }
     }
     enabled = Self.pick(Self.edited(Self.names(enabled), by: stored["tools"]), from: enabled)
-    tools = Self.pick(Self.edited(Self.names(enabled), by: stored["modelTools"]), from: enabled)
+    callable = enabled.filter { $0.tool.callers.contains(.tools) }
+    let forModel = enabled.filter { $0.tool.callers.contains(.model) }
+    let loaded = Set((stored["modelTools"]?["add"]?.array ?? []).compactMap { $0.string })
+    let known = Self.edited(Self.names(forModel), by: stored["modelTools"])
+    let isList = stored["modelTools"]?.array != nil
+    tools = Self.pick(known, from: forModel).filter {
+      isList || !$0.tool.isDeferred || loaded.contains(JSONString($0.tool.name))
+    }
+    let offered = Set(tools.map { JSONString($0.tool.name) })
+    deferred = forModel.filter {
+      $0.tool.isDeferred && !offered.contains(JSONString($0.tool.name))
+    }
   }
 
   private static func names(_ tools: [InstalledTool]) -> [JSONString] {

@@ -90,7 +90,15 @@ package final class Registry: Sendable {
       }
       do {
         let schema = try JSONSchema(compiling: tool.parameters)
-        tools.append(InstalledTool(tool: tool, schema: schema, extensionName: value.name))
+        let structured = try tool.structuredOutputSchema.map { try JSONSchema(compiling: $0) }
+        tools.append(
+          InstalledTool(
+            tool: tool,
+            schema: schema,
+            structuredOutput: structured,
+            extensionName: value.name
+          )
+        )
       } catch {
         throw refuse("the parameters of tool '\(tool.name)': \(error)", "correct the schema")
       }

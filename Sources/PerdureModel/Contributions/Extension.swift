@@ -62,10 +62,19 @@ public struct OutputLimits: Sendable, Equatable {
   }
 }
 
+/// Who may call a tool.
+public enum ToolCaller: String, Sendable, CaseIterable {
+  case model
+  /// Other tools, while they run.
+  case tools
+}
+
 /// A function that a model can call.
 public struct Tool: Sendable {
   /// Runs a call; what it throws becomes an error result for the model.
   public typealias Execute = @Sendable (ToolCall) async throws -> ToolResult
+  /// Repairs arguments before they are checked; must be quick and always do the same.
+  public typealias Prepare = @Sendable (JSON) throws -> JSON
 
   /// 1 to 64 of letters, digits, `_` and `-`, starting with a letter.
   public var name: String
@@ -80,6 +89,15 @@ public struct Tool: Sendable {
   public var deadline: Duration
   /// How long a cancelled call may take to answer before it is abandoned.
   public var grace: Duration
+  /// Runs before the arguments are checked; if it throws, they are invalid.
+  public var prepareArguments: Prepare?
+  /// A JSON Schema of what results carry for programs beside their output; absent: nothing.
+  public var structuredOutputSchema: JSON?
+  public var callers: Set<ToolCaller>
+  /// Whether the model is offered the tool only once its name has been added.
+  public var isDeferred: Bool
+  /// What the provider is told about how arguments are sampled, as part of the declaration.
+  public var constrainedSampling: JSON?
   public var execute: Execute
 
   /// Makes a tool; by default it is not run again after a crash and has ten minutes.
@@ -92,6 +110,11 @@ public struct Tool: Sendable {
     outputLimits: OutputLimits = OutputLimits(),
     deadline: Duration = .seconds(600),
     grace: Duration = .seconds(5),
+    preparingArguments: Prepare? = nil,
+    structuredOutputSchema: JSON? = nil,
+    callers: Set<ToolCaller> = [.model, .tools],
+    isDeferred: Bool = false,
+    constrainedSampling: JSON? = nil,
     execute: @escaping Execute
   ) {
     self.name = name
@@ -102,12 +125,21 @@ public struct Tool: Sendable {
     self.outputLimits = outputLimits
     self.deadline = deadline
     self.grace = grace
+    prepareArguments = preparingArguments
+    self.structuredOutputSchema = structuredOutputSchema
+    self.callers = callers
+    self.isDeferred = isDeferred
+    self.constrainedSampling = constrainedSampling
     self.execute = execute
   }
 
-  /// What the model is told: `name`, `description`, `parameters`.
+  /// What the model is told: `name`, `description`, `parameters` and `constrainedSampling`.
   public var declaration: JSON {
-    ["name": .string(name), "description": .string(description), "parameters": parameters]
+    var declaration: JSONObject = [
+      "name": .string(name), "description": .string(description), "parameters": parameters,
+    ]
+    declaration["constrainedSampling"] = constrainedSampling
+    return .object(declaration)
   }
 }
 
@@ -175,6 +207,25 @@ public struct ToolResult: Sendable, Equatable {
     self.diagnostics = diagnostics
     self.usage = usage
     self.control = control
+  }
+
+  /// Returns the result with a request to offer the model these tools from now on.
+  public func addingTools(_ names: [String]) -> ToolResult {
+    asking("addTools", .array(names.map { .string($0) }))
+  }
+
+  /// Returns the result with the wish to end the run, which counts if all calls of the round have
+  /// it.
+  public func terminating() -> ToolResult { asking("terminate", true) }
+
+  /// Returns the result with a request to begin the context anew with this text, which ends the run.
+  public func handingOff(_ text: String) -> ToolResult { asking("handoff", .string(text)) }
+
+  private func asking(_ key: JSONString, _ value: JSON) -> ToolResult {
+    var result = self
+    result.control = result.control ?? [:]
+    result.control?[key] = value
+    return result
   }
 
   /// Makes a result of one text.
