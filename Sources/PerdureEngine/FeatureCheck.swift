@@ -29,7 +29,6 @@ struct FeatureCheck {
 
   private func check(_ task: TaskRecord) async throws {
     if task.kind == "pi.compaction" { throw Self.lacks("compaction (task \(task.id))") }
-    if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
     let checkpoint = task.state.checkpoint
     if checkpoint?["phase"] == "poll" { throw Self.lacks("deferred answers (task \(task.id))") }
     if checkpoint?["compacted"] != nil { throw Self.lacks("compaction (task \(task.id))") }

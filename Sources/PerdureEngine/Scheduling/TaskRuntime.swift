@@ -38,6 +38,8 @@ final class InvocationSignal: Sendable {
   }
 
   private let state = Mutex(State())
+  /// What ends with the invocation.
+  let scope = InvocationScope()
 
   /// Why it is cancelled, or `nil`.
   var reason: CancelReason? { state.withLock { $0.reason } }
@@ -67,6 +69,7 @@ final class InvocationSignal: Sendable {
       defer { state.joining = [] }
       return state.joining
     }
+    scope.end()
     for continuation in joining { continuation.resume() }
   }
 
@@ -180,6 +183,17 @@ package struct TaskRuntime: Sendable {
       try await check(state, record, tx)
       try await tx.replace(try await scheduler.advance(record, to: state, tx))
     }
+  }
+
+  /// Runs `body` in a commit bound to this task, which keeps its state, and returns what it returns.
+  ///
+  /// Staged and refused as `commit` is.
+  package func commitValue<Result>(
+    _ body: (Transaction, TaskRecord) async throws -> Result
+  ) async throws -> Result {
+    try await scheduler.session.stage(conversation: conversationId, task: taskId) { tx in
+      try await body(tx, try admittedRecord())
+    }.result
   }
 
   func admittedRecord(whileClosing: Bool = false) throws -> TaskRecord {

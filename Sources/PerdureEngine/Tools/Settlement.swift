@@ -10,14 +10,16 @@ struct Settlement {
   /// Whether output and details are those that the slot shows, as after a crash.
   var fromSlot = false
 
-  private var content: [JSON] = []
-  private var diagnostics: [ToolDiagnostic] = []
-  private var isError = false
+  private(set) var content: [JSON] = []
+  var diagnostics: [ToolDiagnostic] = []
+  var isError = false
   private var details: JSON?
+  /// What programs get.
+  var structuredOutput: JSON?
   private(set) var usage: Usage?
   /// What the result asks of its round.
   private var control: JSONObject?
-  private var durationMs: Int64?
+  private(set) var durationMs: Int64?
 
   init(outcome: TaskOutcome?, failure: ToolDiagnostic, fromSlot: Bool = false) {
     self.outcome = outcome
@@ -55,6 +57,7 @@ struct Settlement {
   ) {
     isError = result.isError
     usage = result.usage
+    structuredOutput = result.structuredOutput
     details = result.details ?? details
     diagnostics += result.diagnostics
     take(result.control)
@@ -102,8 +105,16 @@ struct Settlement {
     )
   }
 
-  /// The entry that holds the result.
-  func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
+  /// What a result says, whoever gets it.
+  struct Said {
+    var content: [JSON]
+    var details: JSON?
+    var diagnostics: [ToolDiagnostic]
+    var isError: Bool
+  }
+
+  /// What the result says, with what the slot shows if that is all there is.
+  func said(slot: JSON?) -> Said {
     var content = content
     var details = details
     var diagnostics = diagnostics
@@ -118,27 +129,39 @@ struct Settlement {
       }
     }
     if let failure { diagnostics.append(failure) }
+    return Said(
+      content: content,
+      details: details,
+      diagnostics: diagnostics,
+      isError: isError || failure != nil
+    )
+  }
+
+  /// The entry that holds the result.
+  func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
+    let said = said(slot: slot)
     return ToolResultEntry.draft(
       call,
-      content: content,
-      diagnostics: diagnostics,
-      isError: isError || failure != nil,
-      details: details,
+      content: said.content,
+      diagnostics: said.diagnostics,
+      isError: said.isError,
+      details: said.details,
       usage: usage,
       durationMs: durationMs,
       at: now
     )
   }
 
-  /// The outcome of the task whose result lies in `entry`.
-  func outcome(_ entry: EntryID) -> TaskOutcome {
-    var result: JSONObject = ["kind": "model", "entryId": entry.json]
+  /// The outcome of the task, with what it leaves.
+  func outcome(_ result: JSONObject) -> TaskOutcome {
+    var result = result
     switch outcome {
     case .failed(let message, let detail, _):
       return .failed(message: message, detail: detail, result: .object(result))
     case .aborted(let reason, _): return .aborted(reason: reason, result: .object(result))
     default:
-      if let control { result["control"] = .object(control) }
+      // A call of another tool has no round of which it could ask something.
+      if let control, result["kind"] == "model" { result["control"] = .object(control) }
       return .completed(result: .object(result))
     }
   }
