@@ -124,6 +124,9 @@ package struct TaskRuntime: Sendable {
   /// Milliseconds since 1970.
   package var now: Int64 { surroundings.clock.now() }
 
+  /// What ends with the invocation.
+  package var scope: InvocationScope { signal.scope }
+
   /// Whether the invocation is over or is to end.
   package var isCancelled: Bool { signal.reason != nil || signal.hasEnded }
 
