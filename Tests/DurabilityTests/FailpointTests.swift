@@ -18,7 +18,10 @@ import Testing
     var isSafe: Bool { scenario.hasSuffix("-safe") }
     var aborts: Bool { scenario.hasPrefix("A9") }
     var hasSecondInput: Bool { aborts || scenario.hasPrefix("A4") }
-    var hasTools: Bool { !["A1", "retry", "D1"].contains { scenario.hasPrefix($0) } }
+    var faults: Bool { scenario.hasPrefix("A11") }
+    /// Whether what a call did may be unknown after it completed.
+    var leavesWork: Bool { scenario.hasPrefix("A10h") }
+    var hasTools: Bool { !["A1-", "retry", "D1"].contains { scenario.hasPrefix($0) } }
 
     static func all(_ scenarios: [String], sample: Int) -> [Trial] {
       scenarios.flatMap { scenario in
@@ -32,7 +35,9 @@ import Testing
 
   static let walks: [String] =
     ["A1-unsafe", "retry-unsafe", "D1-safe"]
-    + ["A2", "A3", "A4", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
+    + ["A2", "A3", "A4", "A9", "A9s", "A10", "A10h", "A11", "N1"].flatMap {
+      ["\($0)-unsafe", "\($0)-safe"]
+    }
 
   @Test(arguments: Trial.all(walks, sample: 12))
   func `a run cut off at any call ends as if it had lived`(_ trial: Trial) throws {
@@ -109,18 +114,19 @@ import Testing
   private func check(_ death: Death, _ trial: Trial, _ expected: JSON) {
     checkStore(death)
     #expect(death.result["live"] == 0, "\(death.point)")
-    #expect(death.result["submissions"] == (trial.hasSecondInput ? 2 : 1), "\(death.point)")
+    let submissions: JSON = trial.faults ? 0 : trial.hasSecondInput ? 2 : 1
+    #expect(death.result["submissions"] == submissions, "\(death.point)")
     checkSettlements(death, trial)
     if trial.isSafe || !trial.hasTools, !trial.aborts {
       #expect(death.context == expected, "\(death.point): \(death.context.compactText)")
     } else if !trial.aborts {
-      checkUnsafe(death, expected)
+      checkUnsafe(death, trial, expected)
     }
     guard trial.hasTools else { return }
     for effect in ["one", "two"] {
       let count = death.count(effect)
       // An abort may come before the second call has started.
-      let isAllowed = trial.isSafe ? count >= 1 || trial.aborts : count <= 1
+      let isAllowed = trial.isSafe ? count >= 1 || trial.aborts || trial.faults : count <= 1
       #expect(isAllowed, "\(death.point): the effect happened \(count) times")
     }
   }
@@ -128,6 +134,7 @@ import Testing
   private func checkSettlements(_ death: Death, _ trial: Trial) {
     let settled = (death.result["settled"]?.array ?? []).compactMap(\.text)
     var allowed = [trial.hasSecondInput ? ["done", "done"] : ["done"]]
+    if trial.faults { allowed = [["faulted"]] }
     if trial.aborts {
       // An unsafe call that a death cut off is not made again, so nothing is left to abort.
       allowed = [["aborted", "done"]] + (trial.isSafe ? [] : allowed)
@@ -136,7 +143,7 @@ import Testing
   }
 
   /// An unsafe call either ran to its result, or is answered as interrupted.
-  private func checkUnsafe(_ death: Death, _ expected: JSON) {
+  private func checkUnsafe(_ death: Death, _ trial: Trial, _ expected: JSON) {
     let messages = death.context.array ?? []
     let wanted = expected.array ?? []
     #expect(messages.count == wanted.count, "\(death.point): \(death.context.compactText)")
@@ -145,6 +152,7 @@ import Testing
       #expect(message["toolCallId"] == whole["toolCallId"], "\(death.point)")
       #expect(text.contains("interrupted"), "\(death.point): \(message.compactText)")
     }
+    if trial.leavesWork { return }
     // A result that says it worked must have had its effect.
     for (id, effect) in [("c1", "one"), ("c2", "two")] {
       let result = messages.first { $0["toolCallId"]?.text == id }
