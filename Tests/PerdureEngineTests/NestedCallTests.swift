@@ -170,12 +170,14 @@ import Testing
     texts.map { ["type": "text", "text": .string($0)] }
   }
 
-  @Test(arguments: [
-    (output: [JSON](), value: JSON.string("")),
+  private static let outputs: [([JSON], JSON)] = [
+    ([], ""),
     (texts("one"), "one"),
     ([image], image),
     (texts("one", "two"), .array(texts("one", "two"))),
-  ])
+  ]
+
+  @Test(arguments: outputs)
   func `NC-4: a tool without a schema gives programs its output`(
     _ output: [JSON],
     _ value: JSON
