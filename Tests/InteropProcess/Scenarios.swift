@@ -60,6 +60,11 @@ private struct ToolBody {
     case "fails": return { _ in throw PerdureError(.invalidInput, "this tool fails") }
     case "terminates":
       return { _ in ToolResult.text("enough").asking(["terminate": true]) }
+    case "nests":
+      return { call in
+        _ = try await call.executeTool("note", ["line": "nested", "wait": "yes"])
+        return ToolResult()
+      }
     case "grumbles": return { try grumble($0) }
     case "pours": return { try await pour($0) }
     case "dumps": return { ToolResult(output: [["type": "text", "text": .string(lines($0))]]) }

@@ -2,6 +2,20 @@ import PerdureModel
 import PerdureValue
 
 extension StoreCheck {
+  /// Whether tools of a conversation have called other tools.
+  func hasNestedCalls(_ id: ConversationID) async throws -> Bool {
+    var cursor: Cursor?
+    repeat {
+      let page = try await reads.scanTasks(
+        TaskQuery(conversationId: id, kind: ToolTask.name),
+        PageRequest(limit: 256, cursor: cursor)
+      )
+      if page.items.contains(where: { $0.input["kind"] == "nested" }) { return true }
+      cursor = page.next
+    } while cursor != nil
+    return false
+  }
+
   /// Slots of calls that tools made stand in the order of their tasks, below live callers.
   mutating func checkNestedSlots(_ slots: [JSON], _ object: String) async throws {
     var previous: TaskID?
