@@ -91,7 +91,12 @@ let errand = TaskType<Errand, ErrandPosition, String>(
 )
 
 /// Returns the conversation that a task owns, which the first commit that asks for it creates.
-private func ownConversation(of task: TaskID, _ tx: Transaction) async throws -> ConversationID {
+///
+/// It runs where the commit does, because a transaction may not leave its commit.
+nonisolated(nonsending) private func ownConversation(
+  of task: TaskID,
+  _ tx: Transaction
+) async throws -> ConversationID {
   let owned = ConversationQuery(ownerTaskId: task)
   if let known = try await tx.scanConversations(owned, PageRequest(limit: 1)).items.first {
     return known.id
