@@ -203,7 +203,6 @@ import Testing
 
   static let lacks: [Lack] = [
     .task("compaction", "pi.compaction"),
-    .task("nested calls", "pi.tool", input: ["kind": "nested"]),
     .task("deferred answers", "pi.generation", checkpoint: ["phase": "poll"]),
     .document("instructions", "instructions", "Be brief."),
   ]

@@ -116,4 +116,79 @@ import Testing
     try await next.end(second)
     try await engine.close()
   }
+
+  @Test func `a call that leaves work in its conversation is held until that has ended`()
+    async throws
+  {
+    let bench = TestBench()
+    let model = LiveModel()
+    let engine = try await bench.open(
+      model,
+      tools: [
+        plainTool("outer") { call in
+          guard let runtime = (call.invocation as? ToolInvocation)?.runtime else {
+            return .text("no engine")
+          }
+          let child = try await runtime.commitValue { tx, record in
+            try await tx.createConversation(owner: record.id).id
+          }
+          _ = try await runtime.engine?.submit("dig", to: child)
+          return .text("begun")
+        }
+      ]
+    )
+    let commits = Commits(engine.session)
+    _ = try await bench.start(engine)
+    let id = try await engine.submit("go", to: .root)
+    await model.request(1).send(
+      ScriptedModel.calls(("c1", "outer", [:])).flatMap { $0 }
+    )
+    // The call has its result, and its conversation still works.
+    await commits.task("pi.tool") { $0.state.status == .completing }
+    let inner = await model.request(2)
+    #expect(inner.request.messages.last?["content"] == "dig")
+    #expect(try await engine.submission(id)?.isSettled == false)
+    inner.send(ScriptedModel.text("deep").flatMap { $0 })
+    await model.request(3).send(ScriptedModel.text("done").flatMap { $0 })
+    #expect(try await engine.wait(for: id).status == .done)
+    try await bench.end(engine)
+  }
+
+  @Test func `C.6: a call that throws takes the work of its conversation along`() async throws {
+    let bench = TestBench()
+    let model = LiveModel()
+    let queued = Log<SubmissionID>()
+    let engine = try await bench.open(
+      model,
+      tools: [
+        plainTool("outer") { call in
+          guard let runtime = (call.invocation as? ToolInvocation)?.runtime,
+            let engine = runtime.engine
+          else { return .text("no engine") }
+          let child = try await runtime.commitValue { tx, record in
+            try await tx.createConversation(owner: record.id).id
+          }
+          queued.add(try await engine.submit("dig", to: child))
+          queued.add(try await engine.submit("dig on", to: child))
+          throw PerdureError(.invalidInput, "no spade")
+        }
+      ]
+    )
+    _ = try await bench.start(engine)
+    let id = try await engine.submit("go", to: .root)
+    await model.request(1).send(
+      ScriptedModel.calls(("c1", "outer", [:])).flatMap { $0 }
+    )
+    // The child's request may have been sent before it was cancelled.
+    var last = await model.request(2)
+    if last.request.messages.last?["role"] == "user" { last = await model.request(3) }
+    for input in queued.all {
+      #expect(try await engine.wait(for: input).json["reason"] == "aborted")
+    }
+    let outer = try #require(try await TestBench.tasks(engine).first { $0.kind == "pi.tool" })
+    guard case .failed? = outer.state.outcome else { return #expect(Bool(false)) }
+    last.send(ScriptedModel.text("done").flatMap { $0 })
+    #expect(try await engine.wait(for: id).status == .done)
+    try await bench.end(engine)
+  }
 }

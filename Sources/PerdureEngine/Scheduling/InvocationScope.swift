@@ -1,4 +1,4 @@
-package import PerdureModel
+import PerdureModel
 import Synchronization
 
 /// What was begun for one run of code and must not outlive it: waits, watches, timers.
