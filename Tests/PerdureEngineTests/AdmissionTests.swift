@@ -174,7 +174,6 @@ import Testing
     static func task(
       _ feature: String,
       _ kind: JSONString,
-      input: JSON = [:],
       checkpoint: JSON = ["phase": "x"]
     ) -> Lack {
       Lack(feature) { session in
@@ -184,7 +183,7 @@ import Testing
           conversationId: .root,
           kind: kind,
           version: 1,
-          input: input,
+          input: [:],
           state: .pending(checkpoint: checkpoint)
         )
         _ = try await session.store.stage([.task(record)])
