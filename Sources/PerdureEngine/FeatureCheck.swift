@@ -18,17 +18,12 @@ struct FeatureCheck {
           PageRequest(limit: 256, cursor: cursor)
         )
         for task in page.items where task.kind.string.hasPrefix("pi.") {
-          try await check(task)
           conversations.insert(task.conversationId)
         }
         cursor = page.next
       } while cursor != nil
     }
     for id in conversations.sorted() { try await conversation(id) }
-  }
-
-  private func check(_ task: TaskRecord) async throws {
-    if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
   }
 
   /// Throws `unsupportedFeature` if the runs of this conversation need what this version lacks.
@@ -40,13 +35,5 @@ struct FeatureCheck {
       // Throws for a document of a newer version.
       _ = try await session.snapshot(definition, id)
     }
-  }
-
-  private static func lacks(_ feature: String) -> PerdureError {
-    PerdureError(
-      .unsupportedFeature,
-      "the store holds \(feature), which this version cannot go on with",
-      hint: "go on with the program that wrote it, or a newer version of this one"
-    )
   }
 }
