@@ -18,7 +18,7 @@ struct FeatureCheck {
           PageRequest(limit: 256, cursor: cursor)
         )
         for task in page.items where task.kind.string.hasPrefix("pi.") {
-          try await check(task)
+          guard Self.kinds.contains(task.kind) else { throw Self.lacks(task) }
           conversations.insert(task.conversationId)
         }
         cursor = page.next
@@ -32,13 +32,6 @@ struct FeatureCheck {
     GenerationTask.definition.name, ToolTask.name, CompactionTask.definition.name,
   ]
 
-  private func check(_ task: TaskRecord) async throws {
-    guard Self.kinds.contains(task.kind) else {
-      throw Self.lacks("tasks of the kind \(task.kind.string) (task \(task.id))")
-    }
-    if task.input["kind"] == "nested" { throw Self.lacks("nested calls (task \(task.id))") }
-  }
-
   /// Throws `unsupportedFeature` if the runs of this conversation need what this version lacks.
   func conversation(_ id: ConversationID) async throws {
     guard try await session.store.conversation(id) != nil else {
@@ -49,11 +42,11 @@ struct FeatureCheck {
       _ = try await session.snapshot(definition, id)
     }
   }
-
-  private static func lacks(_ feature: String) -> PerdureError {
+  private static func lacks(_ task: TaskRecord) -> PerdureError {
     PerdureError(
       .unsupportedFeature,
-      "the store holds \(feature), which this version cannot go on with",
+      "the store holds tasks of the kind \(task.kind.string) (task \(task.id)), "
+        + "which this version cannot go on with",
       hint: "go on with the program that wrote it, or a newer version of this one"
     )
   }

@@ -26,6 +26,14 @@ enum WalkThrough: String {
   case abort = "A9"
   /// The same while calls run one after the other.
   case sequentialAbort = "A9s"
+  /// A tool that asks a conversation of its own and waits for the answer.
+  case subagent = "A10"
+  /// A tool that leaves work in a conversation of its own, and is held until that has ended.
+  case heldSubagent = "A10h"
+  /// A task that faults while a run with calls is live below it.
+  case fault = "A11"
+  /// A tool that calls other tools.
+  case nestedCalls = "N1"
   /// An answer, the deletion of another conversation with its fork, retention and compaction.
   case removal = "D1"
   /// A request that fails at first and is sent again.
@@ -70,8 +78,13 @@ struct Walk {
           return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
         }
       }
-      guard asked == "go", walk.callsTools, ScriptedModel.turn(of: request) == 0
-      else {
+      guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
+        return ScriptedModel.text("the ", "answer")
+      }
+      if let outer = walk.outerTool, asked == "go" {
+        return ScriptedModel.calls(("c1", outer, [:]))
+      }
+      guard asked == "go" || asked == Subagent.question else {
         return ScriptedModel.text("the ", "answer")
       }
       return ScriptedModel.calls(
@@ -96,7 +109,7 @@ struct Walk {
       try await call.host.flushOutput()
       started.yield()
       if walk == .steer || walk == .reset { try await host.submitted(walk) }
-      if walk.aborts { try await call.host.sleep(milliseconds: 600_000) }
+      if walk.aborts || walk == .fault { try await call.host.sleep(milliseconds: 600_000) }
       return .text("noted \(line)")
     }
   }
@@ -105,7 +118,13 @@ struct Walk {
     let (starts, started) = AsyncStream<Void>.makeStream()
     let host = WalkHost()
     let registry = Registry()
-    try registry.install(Extension(name: "notes", tools: [tool(started, host)]))
+    try registry.install(
+      Extension(
+        name: "notes",
+        tools: [tool(started, host)] + Subagent.tools(of: walk, replay),
+        tasks: [FaultingTask(starts: starts)]
+      )
+    )
     var settings = Settings()
     // Every piece of an answer is committed, so that there are partials to die in.
     settings.partialIntervalMs = 0
@@ -144,6 +163,7 @@ struct Walk {
     let root = try await engine.root()
     try await engine.configure(root, ["model": ScriptedModel.reference.json])
     try await engine.resume()
+    if walk == .fault { return try await FaultingTask.play(engine, root) }
     let id = try await engine.submit("go", to: root, requestId: "r1")
     try await interfere(engine, root, starts, until: id)
     var settled = [try await engine.wait(for: id)]
@@ -160,7 +180,10 @@ struct Walk {
       EntryQuery(conversationId: root),
       PageRequest(limit: 256, order: .ascending)
     ).items
-    let submissions = try await engine.session.store.scanSubmissions(.init(), PageRequest(limit: 9))
+    let submissions = try await engine.session.store.scanSubmissions(
+      SubmissionQuery(conversationId: root),
+      PageRequest(limit: 9)
+    )
     return [
       "context": .array(ContextView(of: entries).messages.map(withoutTimes)),
       "settled": .array(settled.map { $0.json["reason"] ?? .string($0.status.rawValue) }),

@@ -18,20 +18,25 @@ import Testing
     var isSafe: Bool { scenario.hasSuffix("-safe") }
     var aborts: Bool { scenario.hasPrefix("A9") }
     var summarizes: Bool { scenario.hasPrefix("A7") || scenario.hasPrefix("A8") }
+    var faults: Bool { scenario.hasPrefix("A11") }
     /// Whether a tool body submits, so that a death before that leaves it to come after the run.
     var queuesInTool: Bool { scenario.hasPrefix("A4") || scenario.hasPrefix("A6") }
+    /// Whether what a call did may be unknown after it completed.
+    var leavesWork: Bool { scenario.hasPrefix("A10h") }
     var submissions: Int {
+      if faults { return 0 }
       if scenario.hasPrefix("A6") { return 3 }
       let steers = scenario.hasPrefix("A4") || scenario.hasPrefix("A5")
       return aborts || summarizes || steers ? 2 : 1
     }
     /// How the submissions of a run that nothing disturbs end.
     var settlements: [String] {
+      if faults { return ["faulted"] }
       if scenario.hasPrefix("A6") { return ["reset", "done", "done"] }
       return [aborts ? "aborted" : "done"] + Array(repeating: "done", count: submissions - 1)
     }
     var hasTools: Bool {
-      !summarizes && !["A1", "retry", "D1"].contains { scenario.hasPrefix($0) }
+      !summarizes && !["A1-", "retry", "D1"].contains { scenario.hasPrefix($0) }
     }
 
     static func all(_ scenarios: [String], sample: Int) -> [Trial] {
@@ -46,7 +51,9 @@ import Testing
 
   static let walks: [String] =
     ["A1-unsafe", "retry-unsafe", "D1-safe", "A7-unsafe", "A8-unsafe"]
-    + ["A2", "A3", "A4", "A5", "A6", "A9", "A9s"].flatMap { ["\($0)-unsafe", "\($0)-safe"] }
+    + ["A2", "A3", "A4", "A5", "A6", "A9", "A9s", "A10", "A10h", "A11", "N1"].flatMap {
+      ["\($0)-unsafe", "\($0)-safe"]
+    }
 
   @Test(arguments: Trial.all(walks, sample: 12))
   func `a run cut off at any call ends as if it had lived`(_ trial: Trial) throws {
@@ -135,7 +142,7 @@ import Testing
     for effect in ["one", "two"] {
       let count = death.count(effect)
       // An abort may come before the second call has started.
-      let isAllowed = trial.isSafe ? count >= 1 || trial.aborts : count <= 1
+      let isAllowed = trial.isSafe ? count >= 1 || trial.aborts || trial.faults : count <= 1
       #expect(isAllowed, "\(death.point): the effect happened \(count) times")
     }
   }
@@ -144,7 +151,7 @@ import Testing
     var allowed = [trial.settlements]
     // An unsafe call that a death cut off is not made again: nothing is left to abort, and what
     // its body had not submitted comes after the run.
-    if !trial.isSafe { allowed.append(trial.settlements.map { _ in "done" }) }
+    if !trial.isSafe, !trial.faults { allowed.append(trial.settlements.map { _ in "done" }) }
     #expect(allowed.contains(death.settled), "\(death.point): \(death.settled)")
   }
 
@@ -164,6 +171,7 @@ import Testing
       #expect(message["toolCallId"] == whole["toolCallId"], "\(death.point)")
       #expect(text.contains("interrupted"), "\(death.point): \(message.compactText)")
     }
+    if trial.leavesWork { return }
     // A result that says it worked must have had its effect.
     for (id, effect) in [("c1", "one"), ("c2", "two")] {
       let result = messages.first { $0["toolCallId"]?.text == id }

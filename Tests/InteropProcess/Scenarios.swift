@@ -67,6 +67,11 @@ private struct ToolBody {
         try await wait(call)
         return ToolResult().asking(call.arguments["control"]?.object ?? [:])
       }
+    case "nests":
+      return { call in
+        _ = try await call.executeTool("note", ["line": "nested", "wait": "yes"])
+        return ToolResult()
+      }
     case "grumbles": return { try grumble($0) }
     case "pours": return { try await pour($0) }
     case "dumps": return { ToolResult(output: [["type": "text", "text": .string(lines($0))]]) }

@@ -43,6 +43,7 @@ import Testing
     _ kind: JSONString,
     owner: Int64? = nil,
     conversation: Int64 = 1,
+    input: JSON = .null,
     _ state: TaskState = .running(checkpoint: .null)
   ) -> StorageWrite {
     .task(
@@ -51,7 +52,7 @@ import Testing
         conversationId: .known(conversation),
         kind: kind,
         version: 1,
-        input: .null,
+        input: input,
         owner: owner.flatMap { TaskID($0) },
         state: state
       )
@@ -90,8 +91,17 @@ import Testing
   }()
   private static let live: JSONObject = [
     "run": ["taskId": 10, "inputs": [11]], "tools": [["callId": "c", "taskId": 12]],
-    "compactions": [["taskId": 14]],
+    "compactions": [["taskId": 14]], "nestedTools": [.object(slot)],
   ]
+  private static let slot: JSONObject = [
+    "callId": "c/1", "parentCallId": "c", "parentTaskId": 12, "taskId": 15, "status": "running",
+  ]
+  private static func slots(_ key: JSONString, _ value: JSON) -> [StorageWrite] {
+    var slot = slot
+    slot[key] = value
+    return live("nestedTools", [.object(slot)])
+  }
+
   private static let tool: JSON = ["name": "t", "description": "", "parameters": [:]]
 
   /// A conversation with a run, a call, a compaction and an inbox, and a fork of it.
@@ -120,6 +130,7 @@ import Testing
     task(12, "pi.tool", owner: 10),
     submission(13, .queued),
     task(14, "pi.compaction"),
+    task(15, "pi.tool", owner: 12, input: ["parent": 12]),
     .conversation(
       ConversationRecord(id: id(20), parent: .init(conversationId: .root, at: id(7)))
     ),
@@ -170,6 +181,40 @@ import Testing
       "slot",
       "conversation 1",
       live("tools", [["callId": "c", "taskId": 99]])
+    ),
+    Damage(
+      "a nested call without a task",
+      "slot",
+      "conversation 1",
+      slots("taskId", 99)
+    ),
+    Damage("a nested slot of another caller", "slot", "conversation 1", slots("parentTaskId", 10)),
+    Damage(
+      "a nested slot without a caller",
+      "slot",
+      "conversation 1",
+      slots("parentTaskId", .null)
+    ),
+    Damage(
+      "a nested slot that is done too early",
+      "slot",
+      "conversation 1",
+      slots("status", "done")
+    ),
+    Damage(
+      "nested slots out of order",
+      "slot",
+      "conversation 1",
+      live("nestedTools", [.object(slot), .object(slot)])
+    ),
+    Damage(
+      "a nested slot of a caller that ended",
+      "slot",
+      "conversation 1",
+      [
+        task(12, "pi.tool", owner: 10, ended),
+        task(15, "pi.tool", owner: 12, input: ["parent": 12], ended),
+      ]
     ),
     Damage(
       "a compaction that is not listed",

@@ -20,14 +20,16 @@ public struct TaskOptions: Sendable {
   /// Only a task of a conversation may be in the background.
   public var isInBackground: Bool
   /// Whether it is aborted, in place of going on, when a process finds it unfinished.
-  public var abandonsOnRestart: Bool
+  ///
+  /// Absent: no, unless a tool that is not run again owns it.
+  public var abandonsOnRestart: Bool?
 
   /// Makes options.
   public init(
     owner: Owner = .conversation,
     conversation: ConversationID? = nil,
     isInBackground: Bool = false,
-    abandonsOnRestart: Bool = false
+    abandonsOnRestart: Bool? = nil
   ) {
     self.owner = owner
     self.conversation = conversation
@@ -74,7 +76,7 @@ extension Transaction {
       owner: owner?.id,
       conversation: place,
       background: options.isInBackground,
-      abandonOnRestart: options.abandonsOnRestart
+      abandonOnRestart: options.abandonsOnRestart ?? false
     ).id
   }
 }

@@ -166,12 +166,11 @@ where Input: Codable & Sendable, Checkpoint: TaskCheckpoint, Outcome: Codable & 
 
   // MARK: Conversations
 
-  /// Returns a conversation, or `nil` if there is none.
-  public func conversation(_ id: ConversationID) async throws -> Conversation? {
-    try runtime.checkSignal()
-    guard let engine = runtime.engine, try await engine.session.store.conversation(id) != nil
-    else { return nil }
-    return Conversation(id: id, engine: engine)
+  private var bound: Invocation { Invocation(runtime: runtime, scope: runtime.scope) }
+
+  /// Returns a conversation, as long as this run lasts, or `nil` if there is none.
+  public func conversation(_ id: ConversationID) async throws -> BoundConversation? {
+    try await bound.conversation(id)
   }
 
   /// Returns an entry that the task's conversation sees, or `nil`.
@@ -194,6 +193,32 @@ where Input: Codable & Sendable, Checkpoint: TaskCheckpoint, Outcome: Codable & 
     let key = key.map { JSONString($0) }
     let json = try await runtime.snapshot(document.definition, in: scope, key: key)
     return try json.map { try document.form.decode($0) }
+  }
+
+  /// Returns a document of the task's conversation as it was at the end of the commit that wrote an
+  /// entry, or `nil`.
+  public func value<Value>(
+    _ document: Document<Value>,
+    asOf entry: EntryID,
+    key: String? = nil
+  ) async throws -> Value? { try await bound.value(document, asOf: entry, key: key) }
+
+  /// A document as it is, and then every change of it, or `nil` if there is none; it ends with this
+  /// run.
+  public func changes<Value>(
+    of document: Document<Value>,
+    in scope: DocumentScope = .session,
+    key: String? = nil
+  ) async throws -> Updates<Change>? { try await bound.changes(of: document, in: scope, key: key) }
+
+  /// Returns the state of a document, or `nil` if there is none; it ends with this run and keeps its
+  /// last value.
+  public func state<Value>(
+    of document: Document<Value>,
+    in scope: DocumentScope = .session,
+    key: String? = nil
+  ) async throws -> DocumentState<Value>? {
+    try await bound.state(of: document, in: scope, key: key)
   }
 
   /// Returns once everything that was committed so far is on disk: before an effect that must not

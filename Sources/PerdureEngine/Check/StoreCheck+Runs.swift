@@ -32,6 +32,7 @@ extension StoreCheck {
         )
       }
     }
+    try await checkNestedSlots(live?["nestedTools"]?.array ?? [], object)
     try await checkInputs(of: id, object, run)
   }
 

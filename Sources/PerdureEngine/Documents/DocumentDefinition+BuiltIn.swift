@@ -68,4 +68,14 @@ extension DocumentDefinition {
     initial: { _ in ["models": [:], "tools": [:]] },
     storesBase: { _ in true }
   )
+
+  /// The calls that a tool call makes of other tools, one document for each, by its key.
+  package static let nestedCall = DocumentDefinition(
+    kind: "pi.tool.nested-call",
+    scope: .task,
+    isFamily: true,
+    initial: { _, _ in [:] },
+    // It goes with its task.
+    storesBase: { _ in false }
+  )
 }

@@ -97,6 +97,12 @@ extension Transaction {
     }
   }
 
+  /// The slot of a tool task, if `pi.live` still lists it.
+  func slot(of task: TaskID, _ conversation: ConversationID) async throws -> JSON? {
+    let live = try await value(.live, conversation)
+    return live.slot(of: task).flatMap { live.value(at: $0) }
+  }
+
   /// Changes the slot of a tool task, if `pi.live` still lists it.
   func editSlot(
     of task: TaskID,
@@ -104,11 +110,8 @@ extension Transaction {
     _ body: (inout DocumentDraft, [PathSegment]) throws -> Void
   ) async throws {
     try await edit(.live, conversation) { live in
-      let slots = live.value["tools"]?.array ?? []
-      guard let position = slots.firstIndex(where: { TaskID($0["taskId"]) == task }) else {
-        return
-      }
-      try body(&live, ["tools", .index(position)])
+      guard let slot = live.value.slot(of: task) else { return }
+      try body(&live, slot)
     }
   }
 
@@ -125,5 +128,25 @@ extension DocumentDraft {
   mutating func clearProgress(_ slot: [PathSegment]) throws {
     let keys: [JSONString] = ["output", "droppedBytes", "droppedLines", "details", "diagnostics"]
     for key in keys where value.value(at: slot)?[key] != nil { try delete(slot + [.key(key)]) }
+  }
+}
+
+extension JSON {
+  /// Where the slot of a tool task lies in a value of `pi.live`.
+  func slot(of task: TaskID) -> [PathSegment]? {
+    let slots = self["tools"]?.array ?? []
+    if let position = slots.firstIndex(where: { TaskID($0["taskId"]) == task }) {
+      return ["tools", .index(position)]
+    }
+    // Slots of nested calls lie in the order of their tasks, and there may be many.
+    let nested = self["nestedTools"]?.array ?? []
+    var range = nested.indices
+    while !range.isEmpty {
+      let middle = range.lowerBound + range.count / 2
+      guard let found = TaskID(nested[middle]["taskId"]) else { return nil }
+      if found == task { return ["nestedTools", .index(middle)] }
+      range = found < task ? (middle + 1)..<range.upperBound : range.lowerBound..<middle
+    }
+    return nil
   }
 }

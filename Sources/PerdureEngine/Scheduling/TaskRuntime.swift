@@ -40,6 +40,8 @@ final class InvocationSignal: Sendable {
   }
 
   private let state = Mutex(State())
+  /// What ends with the invocation.
+  let scope = InvocationScope()
 
   /// Why it is cancelled, or `nil`.
   var reason: CancelReason? { state.withLock { $0.reason } }
@@ -69,6 +71,7 @@ final class InvocationSignal: Sendable {
       defer { state.joining = [] }
       return state.joining
     }
+    scope.end()
     for continuation in joining { continuation.resume() }
   }
 
@@ -122,6 +125,9 @@ package struct TaskRuntime: Sendable {
 
   /// Milliseconds since 1970.
   package var now: Int64 { surroundings.clock.now() }
+
+  /// What ends with the invocation.
+  package var scope: InvocationScope { signal.scope }
 
   /// Whether the invocation is over or is to end.
   package var isCancelled: Bool { signal.reason != nil || signal.hasEnded }
@@ -184,6 +190,17 @@ package struct TaskRuntime: Sendable {
       let current = tx.tasks[taskId] ?? record
       try await tx.replace(try await scheduler.advance(current, to: state, tx))
     }
+  }
+
+  /// Runs `body` in a commit bound to this task, which keeps its state, and returns what it returns.
+  ///
+  /// Staged and refused as `commit` is.
+  package func commitValue<Result>(
+    _ body: (Transaction, TaskRecord) async throws -> Result
+  ) async throws -> Result {
+    try await scheduler.session.stage(conversation: conversationId, task: taskId) { tx in
+      try await body(tx, try admittedRecord())
+    }.result
   }
 
   func admittedRecord(whileClosing: Bool = false) throws -> TaskRecord {

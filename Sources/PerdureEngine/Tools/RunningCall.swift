@@ -35,13 +35,18 @@ final class RunningCall: ToolCallHost {
   // Progress is committed by the throttle and by `flushOutput`; one after the other.
   private let writing = CommitLine()
   private let throttle = Mutex<Throttle?>(nil)
-  private let deadline = Mutex<CallClock?>(nil)
+  private let showsProgress: Bool
+  private let nested: NestedCalls
+  /// What ends with the call.
+  let scope = InvocationScope()
 
   private static let bytesPerSecond: Int64 = 102_400
 
-  init(_ runtime: TaskRuntime, limits: OutputLimits) {
+  init(_ runtime: TaskRuntime, _ call: RequestedCall, _ tool: Tool) {
     self.runtime = runtime
-    state = Mutex(State(window: OutputWindow(limits: limits)))
+    showsProgress = call.nested?.showsProgress != false
+    nested = NestedCalls(runtime, call, resumes: tool.replay == .safe, scope)
+    state = Mutex(State(window: OutputWindow(limits: tool.outputLimits)))
     let throttle = Throttle(clock: runtime.surroundings.clock, firstDelayMs: 0) { [weak self] in
       await self?.commitFromThrottle() ?? 0
     }
@@ -64,15 +69,6 @@ final class RunningCall: ToolCallHost {
 
   func cancel(_ reason: CancelReason) {
     state.withLock { if $0.reason == nil { $0.reason = reason } }
-  }
-
-  /// Takes the deadline that counts for the call.
-  func adopt(_ clock: CallClock) { deadline.withLock { $0 = clock } }
-
-  /// Runs what the host does for the call; the deadline of the call stands still meanwhile.
-  func waitingForHost<Result>(_ body: () async throws -> Result) async rethrows -> Result {
-    guard let clock = deadline.withLock({ $0 }) else { return try await body() }
-    return try await clock.standingStill(body)
   }
 
   private func whileRunning<Result: Sendable>(
@@ -139,7 +135,8 @@ final class RunningCall: ToolCallHost {
 
   func sleep(milliseconds: Int64) async throws {
     try whileRunning { _ in }
-    await runtime.surroundings.clock.sleep(milliseconds: max(0, milliseconds))
+    let clock = runtime.surroundings.clock
+    try await scope.run { await clock.sleep(milliseconds: max(0, milliseconds)) }
     try whileRunning { _ in }
     if cancelReason != nil || Task.isCancelled {
       throw PerdureError(.cancelled, "the call of task \(runtime.taskId) was cancelled")
@@ -147,6 +144,17 @@ final class RunningCall: ToolCallHost {
   }
 
   func report(_ message: String) { runtime.report(message) }
+
+  func executeTool(
+    _ name: String,
+    _ arguments: JSON,
+    _ options: NestedCallOptions
+  ) async throws -> NestedToolResult {
+    try whileRunning { _ in }
+    return try await scope.waitingForHost {
+      try await nested.execute(name, arguments, options)
+    }
+  }
 
   // MARK: Progress
 
@@ -162,7 +170,8 @@ final class RunningCall: ToolCallHost {
 
   /// Writes what has changed into the slot; returns about how many bytes that were.
   private func commitProgress() async throws -> Int64 {
-    try await writing.hold {
+    guard showsProgress else { return 0 }
+    return try await writing.hold {
       let (before, now) = state.withLock { state in
         let retained = state.window.retained()
         let now = Shown(
@@ -235,6 +244,8 @@ final class RunningCall: ToolCallHost {
         details: state.hasDetails ? state.details : nil
       )
     }
+    scope.end()
+    await nested.finish()
     await throttle.withLock { $0 }?.stop()
     return reported
   }

@@ -10,16 +10,16 @@ struct Settlement {
   /// Whether output and details are those that the slot shows, as after a crash.
   var fromSlot = false
 
-  private var content: [JSON] = []
-  private var diagnostics: [ToolDiagnostic] = []
-  private var isError = false
-  private var details: JSON?
+  private(set) var content: [JSON] = []
+  var diagnostics: [ToolDiagnostic] = []
+  var isError = false
+  private(set) var details: JSON?
+  /// What programs get.
+  var structuredOutput: JSON?
   private(set) var usage: Usage?
-  /// What the result carries for programs.
-  private(set) var structuredOutput: JSON?
   /// What the result asks of its round.
   private var control: JSONObject?
-  private var durationMs: Int64?
+  private(set) var durationMs: Int64?
   /// Present while the content is the output that was retained, if that is not all of it.
   private var truncation: ToolDiagnostic?
 
@@ -127,29 +127,6 @@ struct Settlement {
     )
   }
 
-  /// Says how what the result carries for programs breaks the word of its tool, and drops it then.
-  ///
-  /// The model never sees it, so its result stands.
-  mutating func structuredOutputBreach(_ tool: InstalledTool) -> String? {
-    func breach() -> String? {
-      let name = tool.tool.name
-      guard let schema = tool.structuredOutput else {
-        return structuredOutput == nil
-          ? nil : "the tool '\(name)' gave structured output, but has no schema for it"
-      }
-      guard let structuredOutput else {
-        return isError ? nil : "the tool '\(name)' gave no structured output"
-      }
-      let violations = schema.validate(structuredOutput)
-      return violations.first.map {
-        "the structured output of the tool '\(name)' does not fit its schema: \($0)"
-      }
-    }
-    let text = breach()
-    if text != nil { structuredOutput = nil }
-    return text
-  }
-
   /// Keeps what the result asks of its round, if it is well formed.
   private mutating func take(_ control: JSONObject?) {
     guard let control, !control.isEmpty else { return }
@@ -185,16 +162,24 @@ struct Settlement {
     )
   }
 
-  /// The entry that holds the result.
-  func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
+  /// The result as its caller gets it: with what the slot shows, if that is all there is.
+  func complete(slot: JSON?) -> Settlement {
     var complete = self
     complete.read(slot: slot)
     if let failure = complete.failure { complete.diagnostics.append(failure) }
+    complete.isError = complete.isError || complete.failure != nil
+    complete.failure = nil
+    return complete
+  }
+
+  /// The entry that holds the result.
+  func entry(for call: RequestedCall, slot: JSON?, at now: Int64) -> EntryDraft {
+    let complete = complete(slot: slot)
     return ToolResultEntry.draft(
       call,
       content: complete.content,
       diagnostics: complete.diagnostics,
-      isError: complete.isError || complete.failure != nil,
+      isError: complete.isError,
       details: complete.details,
       usage: usage,
       durationMs: durationMs,
@@ -202,15 +187,16 @@ struct Settlement {
     )
   }
 
-  /// The outcome of the task whose result lies in `entry`.
-  func outcome(_ entry: EntryID) -> TaskOutcome {
-    var result: JSONObject = ["kind": "model", "entryId": entry.json]
+  /// The outcome of the task, with what it leaves.
+  func outcome(_ result: JSONObject) -> TaskOutcome {
+    var result = result
     switch outcome {
     case .failed(let message, let detail, _):
       return .failed(message: message, detail: detail, result: .object(result))
     case .aborted(let reason, _): return .aborted(reason: reason, result: .object(result))
     default:
-      if let control { result["control"] = .object(control) }
+      // A call of another tool has no round of which it could ask something.
+      if let control, result["kind"] == "model" { result["control"] = .object(control) }
       return .completed(result: .object(result))
     }
   }

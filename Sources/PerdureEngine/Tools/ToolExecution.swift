@@ -45,7 +45,7 @@ struct ToolExecution {
         if !Task.isCancelled { end.fill(.abandoned) }
       }
     }
-    running.adopt(deadline)
+    running.scope.adopt(deadline)
     deadline.start()
     let outcome = await withTaskCancellationHandler {
       await end.value()

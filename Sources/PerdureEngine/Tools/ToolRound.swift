@@ -6,6 +6,8 @@ struct RequestedCall: Sendable {
   var id: JSONString
   var name: JSONString
   var arguments: JSON
+  /// Present for a call that a tool made.
+  var nested: NestedCall?
 }
 
 /// The calls of one answer: from the assistant entry to the next generation.

@@ -24,6 +24,7 @@ enum ToolTask {
         try live.clearProgress(slot)
         try live.set(slot + ["status"], "done")
       }
+      try await tx.removeNestedSlots(below: record.id, record.conversationId)
     }
   )
 
@@ -31,10 +32,11 @@ enum ToolTask {
     _ runtime: TaskRuntime,
     _ record: TaskRecord
   ) async throws -> RequestedCall {
+    if let call = NestedCall.call(in: record.input) { return call }
     guard record.input["kind"] == "model", let assistant = EntryID(record.input["assistant"]),
       let callId = record.input["callId"]?.string
     else {
-      throw PerdureError(.unsupportedFeature, "task \(record.id) is a nested call")
+      throw PerdureError(.storeCorrupt, "the input of task \(record.id) names no call")
     }
     let entry = try await runtime.entry(assistant)
     guard let call = ToolRound.calls(of: entry).first(where: { $0.id == callId }) else {
@@ -58,6 +60,7 @@ enum ToolTask {
       id: call.id,
       name: call.name,
       arguments: arguments,
+      parent: call.nested.map { HookedCall.Parent(taskId: $0.parent, callId: $0.parentCallId) },
       extensionName: tool?.extensionName,
       replay: tool?.tool.replay ?? .unsafe
     )
@@ -66,7 +69,7 @@ enum ToolTask {
   private static func call(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     let call = try await requestedCall(runtime, record)
     let phase = PhaseAgent(runtime)
-    guard let tool = try await phase.get().tool(call.name) else {
+    guard let tool = try await phase.get().tool(for: call) else {
       let text = "the tool '\(call.name.string)' is not available"
       return try await refuse(runtime, call, "tool_unavailable", text)
     }
@@ -113,7 +116,7 @@ enum ToolTask {
       runtime.report("the tool '\(tool.tool.name)': \(reason)", type: "approval_denied")
     case .allowed:
       let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
-      try await announce(runtime, arguments, tool.tool.replay)
+      try await announce(runtime, call, arguments, tool.tool.replay)
       try await execute(phase, call, tool, arguments, pass, recovered: false)
     }
   }
@@ -121,12 +124,17 @@ enum ToolTask {
   /// Says in the store that the call is made, with what arguments and whether it may be repeated.
   private static func announce(
     _ runtime: TaskRuntime,
+    _ call: RequestedCall,
     _ arguments: JSON,
     _ replay: ReplayPolicy
   ) async throws {
     try await runtime.commit { tx, record in
       try await tx.editSlot(of: record.id, record.conversationId) { live, slot in
         try live.set(slot + ["status"], "running")
+        // No entry shows them, and they may differ from what the caller gave.
+        if call.nested != nil, call.arguments != arguments {
+          try live.assign(slot + ["arguments"], arguments)
+        }
       }
       return .running(checkpoint: [
         "phase": "execute", "arguments": arguments, "replay": .string(replay.rawValue),
@@ -141,7 +149,7 @@ enum ToolTask {
     let call = try await requestedCall(runtime, record)
     let checkpoint = record.state.checkpoint
     let phase = PhaseAgent(runtime)
-    let tool = try await phase.get().tool(call.name)
+    let tool = try await phase.get().tool(for: call)
     guard checkpoint?["replay"] == "safe", let tool, tool.tool.replay == .safe else {
       let text = "the call was interrupted; whether it took effect is not known"
       return try await settle(
@@ -176,10 +184,10 @@ enum ToolTask {
     // The intent is on disk before anything outside may happen.
     try await runtime.barrier()
     try runtime.checkSignal()
-    let running = RunningCall(runtime, limits: tool.outputLimits)
+    let running = RunningCall(runtime, call, tool)
     let (deadline, overflow) = runtime.surroundings.clock.monotonic()
       .addingReportingOverflow(tool.deadline.nanoseconds)
-    let invocation = ToolCall(
+    var invocation = ToolCall(
       callId: call.id,
       conversationId: runtime.conversationId,
       taskId: runtime.taskId,
@@ -190,6 +198,7 @@ enum ToolTask {
       deadline: overflow ? .max : deadline,
       host: running
     )
+    invocation.invocation = ToolInvocation(phase: phase, replay: tool.replay, running: running)
     let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
     let (end, durationMs) = await execution.run(invocation)
     let reported = await running.finish()
@@ -201,7 +210,7 @@ enum ToolTask {
         .afterTool(hooked(call, arguments, installed), settlement.result)
     )
     settlement.bound(tool.outputLimits)
-    if let text = settlement.structuredOutputBreach(installed) {
+    if let text = settlement.check(installed, isNested: call.nested != nil) {
       runtime.surroundings.report(
         Report(
           type: "extension_error",
@@ -249,22 +258,42 @@ enum ToolTask {
     _ settlement: Settlement,
     whileClosing: Bool = false
   ) async throws {
+    let madeCalls = try await endNestedCalls(runtime, whileClosing: whileClosing)
     try await runtime.commit(whileClosing: whileClosing) { tx, record in
       let conversation = record.conversationId
-      let slots = try await tx.value(.live, conversation)["tools"]?.array ?? []
-      let slot = slots.first { TaskID($0["taskId"]) == record.id }
-      let draft = settlement.entry(for: call, slot: slot, at: tx.now)
-      let entry = try await tx.append(draft, to: conversation)
+      let slot = try await tx.slot(of: record.id, conversation)
+      let end = try await settlement.write(call, of: record, slot: slot, tx)
       if let usage = settlement.usage {
         try await tx.addUsage(usage, "tools", call.name, conversation)
       }
       try await tx.editSlot(of: record.id, conversation) { live, slot in
         try live.clearProgress(slot)
         try live.set(slot + ["status"], "done")
-        try live.set(slot + ["entry"], entry.id.json)
+        try live.set(slot + [.key(end.member)], end.shown)
       }
-      return .terminal(settlement.outcome(entry.id))
+      if madeCalls { try await tx.removeNestedSlots(below: record.id, conversation) }
+      return .terminal(settlement.outcome(end.result))
     }
+  }
+
+  /// Ends the calls that this one made of other tools, also in earlier runs; returns whether there
+  /// were any.
+  private static func endNestedCalls(
+    _ runtime: TaskRuntime,
+    whileClosing: Bool
+  ) async throws -> Bool {
+    guard try runtime.memo(NestedCall.memo) == true else { return false }
+    // Nobody ends tasks while the host closes; the next opening does.
+    if whileClosing { return true }
+    let calls = try await runtime.ownedTasks().filter {
+      $0.kind == name && $0.input["kind"] == "nested"
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      // All are marked before one is waited for, which may need the end of another.
+      for call in calls { group.addTask { try await runtime.abortOwned(call.id) } }
+      try await group.waitForAll()
+    }
+    return true
   }
 
   private static func abort(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
@@ -282,11 +311,11 @@ enum ToolTask {
       fromSlot: true
     )
     let phase = PhaseAgent(runtime)
-    let tool = try await phase.get().tool(call.name)
+    let tool = try await phase.get().tool(for: call)
     let arguments = record.state.checkpoint?["arguments"] ?? call.arguments
     let decision = try await ToolHooks(phase: phase).onAbort(hooked(call, arguments, tool)) {
-      let slots = try await runtime.value(.live)["tools"]?.array ?? []
-      settlement.read(slot: slots.first { TaskID($0["taskId"]) == record.id })
+      let live = try await runtime.value(.live)
+      settlement.read(slot: live.slot(of: record.id).flatMap { live.value(at: $0) })
       return settlement.result
     }
     settlement.apply(decision)

@@ -17,6 +17,8 @@ public struct ToolCall: Sendable {
   /// When the call is cancelled, on the host's monotonic clock, in nanoseconds.
   public var deadline: Int64
   public var host: any ToolCallHost
+  /// Present for calls that the engine makes; copies keep it.
+  package var invocation: (any ToolCallInvocation)?
 
   /// Makes a call.
   public init(
@@ -113,4 +115,10 @@ public protocol ToolCallHost: Sendable {
   func sleep(milliseconds: Int64) async throws
   /// Sends a report to the host.
   func report(_ message: String)
+  /// Calls another tool; see `ToolCall.executeTool`.
+  func executeTool(
+    _ name: String,
+    _ arguments: JSON,
+    _ options: NestedCallOptions
+  ) async throws -> NestedToolResult
 }
