@@ -72,6 +72,27 @@ enum StoreAddress: Sendable {
     }
   }
 
+  /// Opens the store that must be there for writing.
+  ///
+  /// What is no store is refused before anything is written, so that not even a lock file is left.
+  func openExisting(isNamed: Bool, durability: Durability = .full) async throws -> OpenStore {
+    switch self {
+    case .memory: _ = try site()
+    case .folder(let path):
+      // Whoever makes a store makes this file first.
+      if HostText.kind(ofPath: path + "/main.jsonl") == .nothing {
+        throw missing(isNamed: isNamed)
+      }
+    case .file(let path):
+      guard exists else { throw missing(isNamed: isNamed) }
+      // With a log it was opened as a store before, and may need repair to be read.
+      if HostText.kind(ofPath: path + "-wal") == .nothing {
+        await (try StoreReader.open(sqliteAt: path)).close()
+      }
+    }
+    return try await open(durability: durability, isOwn: false)
+  }
+
   /// Opens it for reading, also while another process owns it.
   func openReader(isNamed: Bool) async throws -> StoreReader {
     switch self {

@@ -21,8 +21,7 @@ enum StoreChange {
     _ body: (OpenStore) async throws -> Result
   ) async throws -> Result {
     let address = try StoreAddress(arguments)
-    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
-    let store = try await address.open(durability: .full, isOwn: false)
+    let store = try await address.openExisting(isNamed: arguments.has("store"))
     do {
       let result = try await body(store)
       await store.close()

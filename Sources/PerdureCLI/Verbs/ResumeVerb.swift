@@ -24,9 +24,10 @@ enum ResumeVerb {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
     if case .memory = address { return try nothing(address, reporter) }
-    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
-    let durability = try arguments.choice("durability", Durability.self)
-    let store = try await address.open(durability: durability ?? .full, isOwn: false)
+    let store = try await address.openExisting(
+      isNamed: arguments.has("store"),
+      durability: try arguments.choice("durability", Durability.self) ?? .full
+    )
     let plan: Plan
     do {
       guard let found = try await Plan(store.reader, arguments, address) else {
