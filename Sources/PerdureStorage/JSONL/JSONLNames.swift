@@ -126,7 +126,12 @@ struct JSONLErrors {
         cause: failure.description
       )
     }
-    return PerdureError(
+    return failing(failure, file)
+  }
+
+  /// The error of a store that is not to be used any more.
+  func failing(_ failure: FileFailure, _ file: String) -> PerdureError {
+    PerdureError(
       .storageFailed,
       "the store \(path) failed while \(file) was written",
       hint: "check the disk and the system log, then open the store again",
