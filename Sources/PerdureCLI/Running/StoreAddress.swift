@@ -126,6 +126,17 @@ enum StoreAddress: Sendable {
     )
   }
 
+  /// Makes the error of a conversation that does not exist.
+  func missing(_ id: ConversationID, _ reader: StoreReader) async throws -> PerdureError {
+    let page = try await reader.reads.scanConversations(.init(), PageRequest(limit: 20))
+    let known = page.items.map { "\($0.id)" }
+    return PerdureError(
+      .notFound,
+      "the store \(text) has no conversation \(id)",
+      hint: known.isEmpty ? "it has none at all yet" : "it has \(known.joined(separator: ", "))"
+    )
+  }
+
   /// Whether there is something to read.
   var exists: Bool {
     switch self {

@@ -28,7 +28,22 @@ enum StoreChange {
       return result
     } catch {
       await store.close()
-      throw error
+      throw Remedy.named(error, address)
+    }
+  }
+
+  /// Does the same for one conversation, which must be there.
+  static func run<Result>(
+    on id: ConversationID,
+    _ arguments: ParsedArguments,
+    _ body: (OpenStore) async throws -> Result
+  ) async throws -> Result {
+    let address = try StoreAddress(arguments)
+    return try await run(arguments) { store in
+      guard try await store.reader.reads.conversation(id) != nil else {
+        throw try await address.missing(id, store.reader)
+      }
+      return try await body(store)
     }
   }
 
