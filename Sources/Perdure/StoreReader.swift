@@ -65,8 +65,11 @@ public struct StoreReader: Sendable {
     _ body: (EntryRecord) async throws -> Bool
   ) async throws -> [PerdureError] {
     var query = EntryQuery(conversationId: id)
+    var newer: [PerdureError] = []
     if let last {
-      guard let bounds = try await newest(last, of: id) else { return [] }
+      let found = try await newest(last, of: id)
+      newer = found.damages
+      guard let bounds = found.bounds else { return newer }
       (query.minEntry, query.maxEntry) = (bounds.lowerBound, bounds.upperBound)
     }
     var damages: [PerdureError] = []
@@ -74,11 +77,14 @@ public struct StoreReader: Sendable {
       for entry in page { if try await !body(entry) { return false } }
       return true
     }
-    return damages
+    return damages + newer
   }
 
-  /// The first and the last id of the newest entries that can be read.
-  private func newest(_ count: Int64, of id: ConversationID) async throws -> ClosedRange<EntryID>? {
+  /// The first and the last id of the newest entries that can be read, and the damage behind them.
+  private func newest(
+    _ count: Int64,
+    of id: ConversationID
+  ) async throws -> (bounds: ClosedRange<EntryID>?, damages: [PerdureError]) {
     var left = count
     var bounds: ClosedRange<EntryID>?
     var damages: [PerdureError] = []
@@ -90,7 +96,12 @@ public struct StoreReader: Sendable {
       left -= Int64(page.count)
       return left > 0
     }
-    return bounds
+    // What is damaged between them is met again when they are read.
+    let newer = damages.filter { damage in
+      guard let bounds, let id = EntryID(damage.details?["id"]) else { return true }
+      return id > bounds.upperBound
+    }
+    return (bounds, newer.reversed())
   }
 
   /// Reads page after page, and goes on behind an entry that cannot be read.

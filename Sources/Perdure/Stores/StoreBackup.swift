@@ -9,6 +9,7 @@ package enum StoreBackup {
   /// The copy has its name once all of it is on disk. Returns what is damaged in it: a copy of a
   /// damaged store is better than none.
   package static func run(_ site: StoreSite, to path: String) async throws -> [StoreFinding] {
+    try site.requireOutside(path)
     let destination = try Destination(path)
     do {
       let damage =

@@ -45,6 +45,7 @@ package enum StoreExport {
 
   /// Writes what a snapshot holds to a new file, which has its name once it is complete.
   package static func run(_ site: StoreSite, to path: String) async throws -> Int {
+    try site.requireOutside(path)
     let file = try NewFile(path)
     do {
       let count = try await run(site) {

@@ -1,3 +1,4 @@
+import PerdureModel
 import PerdureStorage
 
 /// How a store on disk is kept.
@@ -17,5 +18,17 @@ package struct StoreSite: Sendable {
   package init(path: String, format: StoreFormat) {
     self.path = path
     self.format = format
+  }
+
+  /// Throws `invalidInput` if a path lies in the folder of this store.
+  func requireOutside(_ other: String) throws {
+    guard format == .jsonl else { return }
+    let folder = Destination.resolved(path)
+    guard (Destination.resolved(other) + "/").hasPrefix(folder + "/") else { return }
+    throw PerdureError(
+      .invalidInput,
+      "\(other) lies in the folder of the store \(path)",
+      hint: "give a path outside of it"
+    )
   }
 }

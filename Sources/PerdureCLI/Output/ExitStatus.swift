@@ -73,4 +73,22 @@ enum Remedy {
     }
     return error
   }
+
+  /// Returns the error with a remedy that names verbs, where what Swift programs do is meant.
+  static func named(_ error: any Error, _ address: StoreAddress) -> any Error {
+    guard var error = error as? PerdureError else { return error }
+    let store = "--store \(ShellWord.quoted(address.text))"
+    switch error.code {
+    case .conversationArchived:
+      let id = error.details?["conversation"]?.int.map { " \($0)" } ?? ""
+      error.hint = "run `perdure conversation unarchive\(id) \(store)`"
+    case .conversationBusy where error.hint?.contains("abort") == true,
+      .conversationInUse where error.hint?.contains("abort") == true:
+      error.hint = "run `\(address.resumeCommand)`, which ends when the work is done"
+    case .conversationInUse where error.hint?.contains("both at once") == true:
+      error.hint = "delete the fork before, or both at once with --forks"
+    default: break
+    }
+    return error
+  }
 }

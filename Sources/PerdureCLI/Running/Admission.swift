@@ -58,11 +58,14 @@ enum Admission {
       RunRecord(json: $0)
     }
     if let other = live.first, recorded != record {
-      throw busy(
-        "conversation \(other.conversationId), which was run in another way,",
-        other.conversationId,
-        address
-      )
+      var error = busy("conversation \(other.conversationId)", other.conversationId, address)
+      error.message += ", which was started in another way"
+      let differences = recorded.map { record.differences(from: $0) } ?? []
+      if !differences.isEmpty {
+        error.cause = "then it was \(differences.joined(separator: ", "))"
+        error.hint = (error.hint ?? "") + " first, or give the prompt in the same way"
+      }
+      throw error
     }
   }
 
@@ -104,5 +107,20 @@ extension StoreReader {
       } while cursor != nil
     }
     return tasks.sorted { $0.id < $1.id }
+  }
+
+  /// Returns the prompts of a conversation, or of all, that wait to be placed.
+  func queuedPrompts(of id: ConversationID? = nil) async throws -> [SubmissionRecord] {
+    var found: [SubmissionRecord] = []
+    var cursor: Cursor?
+    repeat {
+      let page = try await reads.scanSubmissions(
+        SubmissionQuery(conversationId: id, status: .queued),
+        PageRequest(limit: 256, cursor: cursor)
+      )
+      found += page.items.filter { $0.kind == .input }
+      cursor = page.next
+    } while cursor != nil
+    return found.sorted { $0.id < $1.id }
   }
 }

@@ -85,6 +85,39 @@ struct RunRecord: Sendable, Equatable {
     return .object(object)
   }
 
+  /// Returns what another run had where this one differs, as options.
+  func differences(from other: RunRecord) -> [String] {
+    func option(_ name: String, _ value: String?) -> String {
+      value.map { "--\(name) \(ShellWord.quoted($0))" } ?? "no --\(name)"
+    }
+    var found: [String] = []
+    if faux != other.faux { found.append(option("faux", other.faux)) }
+    if model != other.model, other.faux == nil || faux == other.faux {
+      found.append(option("model", "\(other.model.provider)/\(other.model.modelId)"))
+    }
+    if plugins.map({ $0.path }) != other.plugins.map({ $0.path }) {
+      let options = other.plugins.map { option("plugin", $0.path) }
+      found.append(options.isEmpty ? "no --plugin" : options.joined(separator: " "))
+    } else {
+      for (plugin, before) in zip(plugins, other.plugins) where plugin != before {
+        found.append("another file \(before.path)")
+      }
+    }
+    if isolation != other.isolation { found.append(option("isolation", other.isolation.rawValue)) }
+    if baseURL != other.baseURL { found.append(option("base-url", other.baseURL)) }
+    if keyVariable != other.keyVariable { found.append(option("api-key-env", other.keyVariable)) }
+    if workingDirectory != other.workingDirectory {
+      found.append(option("cwd", other.workingDirectory))
+    }
+    if durability != other.durability {
+      found.append(option("durability", other.durability.rawValue))
+    }
+    if maxRetries != other.maxRetries {
+      found.append(option("max-retries", other.maxRetries.map { "\($0)" }))
+    }
+    return found
+  }
+
   /// The models that this run asks.
   func models() throws -> any ModelProvider {
     if let faux { return try Models.faux(scriptAt: faux) }

@@ -75,6 +75,27 @@ enum StoreAddress: Sendable {
     }
   }
 
+  /// Opens the store that must be there for writing.
+  ///
+  /// What is no store is refused before anything is written, so that not even a lock file is left.
+  func openExisting(isNamed: Bool, durability: Durability = .full) async throws -> OpenStore {
+    switch self {
+    case .memory: _ = try site()
+    case .folder(let path):
+      // Whoever makes a store makes this file first.
+      if HostText.kind(ofPath: path + "/main.jsonl") == .nothing {
+        throw missing(isNamed: isNamed)
+      }
+    case .file(let path):
+      guard exists else { throw missing(isNamed: isNamed) }
+      // With a log it was opened as a store before, and may need repair to be read.
+      if HostText.kind(ofPath: path + "-wal") == .nothing {
+        await (try StoreReader.open(sqliteAt: path)).close()
+      }
+    }
+    return try await open(durability: durability, isOwn: false)
+  }
+
   /// Opens it for reading, also while another process owns it.
   func openReader(isNamed: Bool) async throws -> StoreReader {
     switch self {
@@ -105,6 +126,17 @@ enum StoreAddress: Sendable {
       .notFound,
       "there is no store at \(text)",
       hint: isNamed ? "check the path given with --store" : "run something first, or give --store"
+    )
+  }
+
+  /// Makes the error of a conversation that does not exist.
+  func missing(_ id: ConversationID, _ reader: StoreReader) async throws -> PerdureError {
+    let page = try await reader.reads.scanConversations(.init(), PageRequest(limit: 20))
+    let known = page.items.map { "\($0.id)" }
+    return PerdureError(
+      .notFound,
+      "the store \(text) has no conversation \(id)",
+      hint: known.isEmpty ? "it has none at all yet" : "it has \(known.joined(separator: ", "))"
     )
   }
 

@@ -21,15 +21,29 @@ enum StoreChange {
     _ body: (OpenStore) async throws -> Result
   ) async throws -> Result {
     let address = try StoreAddress(arguments)
-    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
-    let store = try await address.open(durability: .full, isOwn: false)
+    let store = try await address.openExisting(isNamed: arguments.has("store"))
     do {
       let result = try await body(store)
       await store.close()
       return result
     } catch {
       await store.close()
-      throw error
+      throw Remedy.named(error, address)
+    }
+  }
+
+  /// Does the same for one conversation, which must be there.
+  static func run<Result>(
+    on id: ConversationID,
+    _ arguments: ParsedArguments,
+    _ body: (OpenStore) async throws -> Result
+  ) async throws -> Result {
+    let address = try StoreAddress(arguments)
+    return try await run(arguments) { store in
+      guard try await store.reader.reads.conversation(id) != nil else {
+        throw try await address.missing(id, store.reader)
+      }
+      return try await body(store)
     }
   }
 

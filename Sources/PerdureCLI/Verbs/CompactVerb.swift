@@ -26,9 +26,10 @@ enum CompactVerb {
   ) async throws -> ExitStatus {
     let id = try LogVerb.conversation(arguments)
     let address = try StoreAddress(arguments)
-    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
-    let durability = try arguments.choice("durability", Durability.self)
-    let store = try await address.open(durability: durability ?? .full, isOwn: false)
+    let store = try await address.openExisting(
+      isNamed: arguments.has("store"),
+      durability: try arguments.choice("durability", Durability.self) ?? .full
+    )
     let record: RunRecord
     let models: any ModelProvider
     do {

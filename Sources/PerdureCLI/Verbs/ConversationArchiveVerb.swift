@@ -1,4 +1,5 @@
 import Perdure
+import PerdureModel
 import PerdureValue
 
 /// `perdure conversation archive`: a conversation is only read from then on.
@@ -17,9 +18,17 @@ enum ConversationArchiveVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let id = try StoreChange.conversation(arguments)
-    try await StoreChange.run(arguments) { try await $0.archive(id) }
-    let object: JSON = ["conversation": id.json, "status": "archived"]
-    StoreChange.say("archived conversation \(id)", object, reporter)
+    let hasChanged = try await StoreChange.run(on: id, arguments) {
+      if case .archived = try await $0.reader.status(of: id) { return false }
+      try await $0.archive(id)
+      return true
+    }
+    StoreChange.say(
+      hasChanged
+        ? "archived conversation \(id)" : "conversation \(id) is archived already; nothing changed",
+      ["conversation": id.json, "status": "archived", "changed": .bool(hasChanged)],
+      reporter
+    )
     return .ok
   }
 }

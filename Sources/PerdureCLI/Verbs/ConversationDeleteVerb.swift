@@ -23,7 +23,7 @@ enum ConversationDeleteVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let id = try StoreChange.conversation(arguments)
-    let summary = try await StoreChange.run(arguments) {
+    let summary = try await StoreChange.run(on: id, arguments) {
       try await $0.delete(id, includingForks: arguments.has("forks"))
     }
     let others = summary.conversations.filter { $0 != id }

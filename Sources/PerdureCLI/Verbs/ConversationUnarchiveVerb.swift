@@ -1,4 +1,5 @@
 import Perdure
+import PerdureModel
 import PerdureValue
 
 /// `perdure conversation unarchive`: an archived conversation takes prompts again.
@@ -16,9 +17,17 @@ enum ConversationUnarchiveVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let id = try StoreChange.conversation(arguments)
-    try await StoreChange.run(arguments) { try await $0.unarchive(id) }
-    let object: JSON = ["conversation": id.json, "status": "open"]
-    StoreChange.say("opened conversation \(id) again", object, reporter)
+    let hasChanged = try await StoreChange.run(on: id, arguments) {
+      if case .open = try await $0.reader.status(of: id) { return false }
+      try await $0.unarchive(id)
+      return true
+    }
+    StoreChange.say(
+      hasChanged
+        ? "opened conversation \(id) again" : "conversation \(id) is open already; nothing changed",
+      ["conversation": id.json, "status": "open", "changed": .bool(hasChanged)],
+      reporter
+    )
     return .ok
   }
 }

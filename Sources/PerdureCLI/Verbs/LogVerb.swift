@@ -30,14 +30,7 @@ enum LogVerb {
     let reader = try await address.openReader(isNamed: arguments.has("store"))
     guard let record = try await reader.reads.conversation(id) else {
       if let damage = reader.damages.first { throw damage }
-      let page = try await reader.reads.scanConversations(.init(), PageRequest(limit: 20))
-      let known = page.items.map { "\($0.id)" }
-      throw PerdureError(
-        .notFound,
-        "the store \(address.text) has no conversation \(id)",
-        hint: known.isEmpty
-          ? "it has none at all yet" : "it has \(known.joined(separator: ", "))"
-      )
+      throw try await address.missing(id, reader)
     }
     if case .deleted = try await reader.status(of: id) {
       throw PerdureError(.conversationDeleted, "conversation \(id) was deleted")
@@ -54,8 +47,10 @@ enum LogVerb {
       return HostText.waitForOutput()
     }
     var live: [TaskRecord] = []
+    var queued: [SubmissionRecord] = []
     do {
       live = try await reader.liveTasks(of: id)
+      queued = try await reader.queuedPrompts(of: id)
     } catch let error as PerdureError where error.code == .storeCorrupt {
       damages.append(error)
     }
@@ -66,8 +61,14 @@ enum LogVerb {
         ?? "`\(address.resumeCommand)` continues it"
       reporter.print("[unfinished work; \(how)]")
     }
+    if !reporter.isJSON {
+      for sentence in QueuedPrompts.sentences(queued, afterRun: !live.isEmpty) {
+        reporter.print("[\(sentence)]")
+      }
+    }
     await reader.close()
     var members: JSONObject = ["unfinished": .bool(!live.isEmpty)]
+    if !queued.isEmpty { members["queued"] = QueuedPrompts.json(queued) }
     if let owner { members["owner"] = .int(owner) }
     for damage in damages.dropFirst() { reporter.warn("\(damage)") }
     guard let first = damages.first else { reporter.end(.ok, members) }

@@ -11,7 +11,7 @@ enum ResumeVerb {
     notes: """
       What is not given is as the last run recorded it. --plugin replaces the recorded
       plugins, all of them. The answers that are completed go to standard output;
-      without unfinished work there is no output.
+      without unfinished work there is none.
       """,
     hasEvents: true,
     body: { try await run($0, $1) }
@@ -23,16 +23,17 @@ enum ResumeVerb {
   ) async throws -> ExitStatus {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
-    if case .memory = address { return try nothing(address, reporter) }
-    guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
-    let durability = try arguments.choice("durability", Durability.self)
     let approvals = try ApprovalMode(arguments)
-    let store = try await address.open(durability: durability ?? .full, isOwn: false)
+    let store = try await address.openExisting(
+      isNamed: arguments.has("store"),
+      durability: try arguments.choice("durability", Durability.self) ?? .full
+    )
     let plan: Plan
     do {
       guard let found = try await Plan(store.reader, arguments, address) else {
+        let queued = try await store.reader.queuedPrompts()
         await store.close()
-        return try nothing(address, reporter)
+        return try nothing(address, reporter, queued)
       }
       plan = found
     } catch {
@@ -44,10 +45,16 @@ enum ResumeVerb {
 
   private static func nothing(
     _ address: StoreAddress,
-    _ reporter: Reporter
+    _ reporter: Reporter,
+    _ queued: [SubmissionRecord]
   ) throws -> ExitStatus {
     reporter.header(["store": .string(address.text)])
-    reporter.end(.ok, ["answers": []])
+    var members: JSONObject = ["answers": []]
+    if !queued.isEmpty { members["queued"] = QueuedPrompts.json(queued) }
+    if !reporter.isJSON {
+      for sentence in QueuedPrompts.sentences(queued, afterRun: false) { reporter.warn(sentence) }
+    }
+    reporter.end(.ok, members)
   }
 
   /// How the work goes on.

@@ -30,6 +30,8 @@ enum RunVerb {
       The prompt is read from standard input if it is '-', or if there is none and
       standard input is no terminal. What is used here is recorded in the store, but
       for the key, so that 'perdure resume' can go on if this run is cut off.
+      With --when-busy follow-up or steer, unfinished work goes on together with the
+      prompt, so the model, script, plugins and the rest must be those of that run.
       """,
     hasEvents: true,
     body: { try await run($0, $1) }
@@ -76,7 +78,7 @@ enum RunVerb {
       }
       try await finish(submission.id, chosen.id, host, address, reporter)
     } catch {
-      throw await host.close(after: error)
+      throw Remedy.named(await host.close(after: error), address)
     }
   }
 

@@ -14,9 +14,7 @@ package final class Destination: Sendable {
 
   /// Claims a path, which must name nothing; throws `invalidInput` if it does.
   package init(_ path: String) throws {
-    var name = path
-    while name.count > 1, name.hasSuffix("/") { name.removeLast() }
-    self.path = StorePath.resolved(name)
+    self.path = Self.resolved(path)
     partial = self.path + ".partial"
     // What belonged to a database of that name would be taken for a part of the new one.
     for suffix in ["", "-wal", "-journal"] { try Self.requireFree(self.path + suffix) }
@@ -26,6 +24,13 @@ package final class Destination: Sendable {
     } catch {
       throw Self.error(error, partial)
     }
+  }
+
+  /// Returns the path without symbolic links and without slashes at its end.
+  package static func resolved(_ path: String) -> String {
+    var name = path
+    while name.count > 1, name.hasSuffix("/") { name.removeLast() }
+    return StorePath.resolved(name)
   }
 
   private static func requireFree(_ path: String) throws {

@@ -23,7 +23,7 @@ extension JSONLJournal {
       try put(JSONLNames.main)
       try adoptMain()
     } catch {
-      let error = errors.writing(error, JSONLNames.main)
+      let error = errors.failing(error, JSONLNames.main)
       self.state.failure.withLock { $0 = error }
       throw error
     }

@@ -118,13 +118,23 @@ struct JSONLErrors {
 
   /// The error of a write whose outcome nobody knows.
   func writing(_ failure: FileFailure, _ file: String) -> PerdureError {
-    let isFull = [28, 122, 27].contains(failure.code)
-    return PerdureError(
+    if [28, 122, 27].contains(failure.code) {
+      return PerdureError(
+        .storeUnwritable,
+        "the store \(path) cannot grow",
+        hint: "free space on its file system, then open the store again",
+        cause: failure.description
+      )
+    }
+    return failing(failure, file)
+  }
+
+  /// The error of a store that is not to be used any more.
+  func failing(_ failure: FileFailure, _ file: String) -> PerdureError {
+    PerdureError(
       .storageFailed,
       "the store \(path) failed while \(file) was written",
-      hint: isFull
-        ? "free space on its file system, then open the store again"
-        : "check the disk and the system log, then open the store again",
+      hint: "check the disk and the system log, then open the store again",
       cause: failure.description
     )
   }
