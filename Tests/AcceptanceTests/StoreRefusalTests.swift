@@ -81,6 +81,15 @@ import Testing
     #expect(names() == before)
   }
 
+  @Test func `an export of a damaged store names the row`() {
+    let store = fill("s.sqlite")
+    change(store, "UPDATE entries SET record = 'x' WHERE id = 10")
+    let result = perdure("store", "export", folder.file("out"), "--store", store)
+    #expect(result.status == 3)
+    #expect(result.error.contains("s.sqlite is damaged in entry 10"))
+    #expect(result.error.contains("'perdure store check'") && !folder.has("out"))
+  }
+
   @Test func `archiving twice says that nothing changed`() {
     let store = fill("s.sqlite")
     #expect(perdure("conversation", "archive", "1", "--store", store).status == 0)
