@@ -38,7 +38,7 @@ int perdure_path_identity(const char *path, unsigned long *device, unsigned long
 }
 
 int perdure_lock_open(const char *path) {
-  int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   return descriptor < 0 ? -errno : descriptor;
 }
 

@@ -81,6 +81,54 @@ import Testing
     #expect(names() == before)
   }
 
+  @Test func `an export of a damaged store names the row`() {
+    let store = fill("s.sqlite")
+    change(store, "UPDATE entries SET record = 'x' WHERE id = 10")
+    let result = perdure("store", "export", folder.file("out"), "--store", store)
+    #expect(result.status == 3)
+    #expect(result.error.contains("s.sqlite is damaged in entry 10"))
+    #expect(result.error.contains("'perdure store check'") && !folder.has("out"))
+  }
+
+  @Test func `archiving twice says that nothing changed`() {
+    let store = fill("s.sqlite")
+    #expect(perdure("conversation", "archive", "1", "--store", store).status == 0)
+    let second = perdure("conversation", "archive", "1", "--store", store)
+    #expect(second.status == 0 && second.output.contains("nothing changed"))
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let refused = perdure("run", "--store", store, "--faux", script, "Hi")
+    #expect(refused.error.contains("run `perdure conversation unarchive 1 --store "))
+    #expect(perdure("conversation", "unarchive", "1", "--store", store).status == 0)
+    let fourth = perdure("conversation", "unarchive", "1", "--store", store)
+    #expect(fourth.output.contains("nothing changed"))
+  }
+
+  @Test func `a conversation that is not there is answered with those that are`() {
+    let result = perdure("conversation", "archive", "99", "--store", fill("s.sqlite"))
+    #expect(result.status == 3 && result.error.contains("has no conversation 99; it has 1"))
+  }
+
+  @Test(arguments: ["", "copy/"])
+  func `a copy needs a name that a file can have`(_ name: String) {
+    let result = perdure("store", "backup", name, "--store", fill("s.sqlite"))
+    #expect(result.status == 2)
+  }
+
+  @Test(arguments: [
+    ["store", "check"], ["store", "export"], ["store", "compact"], ["resume"], ["compact"],
+    ["log"], ["conversation", "list"], ["conversation", "archive", "1"], ["store", "backup", "x"],
+  ])
+  func `a store in memory is refused by every verb that needs one`(_ words: [String]) {
+    let result = Program.run(words + ["--store", ":memory:"], in: folder)
+    #expect(result.status == 2 && result.error.contains("in memory is gone already"))
+  }
+
+  @Test func `a lock file is private`() {
+    _ = fill("s.sqlite")
+    let mode = Program.runTool(["stat", "-c", "%a", folder.file("s.sqlite.lock")], in: folder)
+    #expect(mode.output == "600\n")
+  }
+
   @Test(arguments: ["s.sqlite", "s/"])
   func `a full disk is a store that is unwritable`(_ name: String) {
     let store = fill(name)

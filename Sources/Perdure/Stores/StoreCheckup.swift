@@ -21,7 +21,10 @@ package struct StoreCheckup: Sendable {
     report: @escaping FindingSink
   ) async throws -> StoreCheckup {
     let counts = Mutex(StoreCheckup())
+    let known = Mutex<Set<String>>([])
     let counting: FindingSink = { finding in
+      // The tables and the records may show one thing in the same words.
+      guard known.withLock({ $0.insert(finding.description).inserted }) else { return }
       counts.withLock {
         if finding.isDamage { $0.damages += 1 } else { $0.notes += 1 }
       }

@@ -78,7 +78,20 @@ package enum StoreExport {
       buffer += line.json.encoded
       buffer.append(UInt8(ascii: "\n"))
     }
-    add(.header(try await snapshot.counters()))
+    let counters = try await snapshot.counters()
+    let header = ExportLine.header(counters)
+    do {
+      // What no import would take is not begun.
+      _ = try ExportLine.header(header.json)
+    } catch let error as PerdureError {
+      throw PerdureError(
+        .storeCorrupt,
+        "the counters of the store are damaged",
+        hint: "'perdure store check' names everything that is damaged",
+        cause: error.cause ?? error.message
+      )
+    }
+    add(header)
     var isWanted = true
     try await snapshot.forEachPage { parts in
       guard isWanted else { return }

@@ -170,7 +170,9 @@ final class Reporter: Sendable {
         PerdureError(
           "output_lost",
           "standard output could not be written",
-          hint: "'perdure log' shows what was answered",
+          hint: ["run", "resume", "compact"].contains(verb)
+            ? "'perdure log' shows what was answered"
+            : "free space there, or let it go elsewhere",
           cause: reason
         )
       )

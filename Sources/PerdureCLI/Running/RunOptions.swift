@@ -70,7 +70,9 @@ enum RunOptions {
   /// The options of verbs that work on a store which is there: one in memory never is.
   static let forOwnStores = all.map { option in
     var option = option
-    if option.name == "store" { option.help = "the SQLite file of the conversations" }
+    if option.name == "store" {
+      option.help = "the SQLite file of the conversations,\nor a folder of JSON lines"
+    }
     return option
   }
 

@@ -80,7 +80,7 @@ enum StoreAddress: Sendable {
   /// What is no store is refused before anything is written, so that not even a lock file is left.
   func openExisting(isNamed: Bool, durability: Durability = .full) async throws -> OpenStore {
     switch self {
-    case .memory: _ = try site()
+    case .memory: throw Self.gone
     case .folder(let path):
       // Whoever makes a store makes this file first.
       if HostText.kind(ofPath: path + "/main.jsonl") == .nothing {
@@ -96,15 +96,15 @@ enum StoreAddress: Sendable {
     return try await open(durability: durability, isOwn: false)
   }
 
+  /// The error of a verb that needs a store on disk.
+  static var gone: PerdureError {
+    UsageError.make("a store in memory is gone already", "give the path of a file or folder")
+  }
+
   /// Opens it for reading, also while another process owns it.
   func openReader(isNamed: Bool) async throws -> StoreReader {
     switch self {
-    case .memory:
-      throw PerdureError(
-        .notFound,
-        "a store in memory holds nothing yet",
-        hint: "give the path of a file or folder"
-      )
+    case .memory: throw Self.gone
     case _ where !exists: throw missing(isNamed: isNamed)
     case .folder(let path): return try await StoreReader.open(jsonlAt: path)
     case .file(let path): return try await StoreReader.open(sqliteAt: path)

@@ -18,7 +18,16 @@ package final class Destination: Sendable {
     partial = self.path + ".partial"
     // What belonged to a database of that name would be taken for a part of the new one.
     for suffix in ["", "-wal", "-journal"] { try Self.requireFree(self.path + suffix) }
-    lock = try StoreLock(store: self.path, file: partial + ".lock")
+    do {
+      lock = try StoreLock(store: self.path, file: partial + ".lock")
+    } catch let error as PerdureError where error.code == .storeUnwritable {
+      throw PerdureError(
+        .storeUnwritable,
+        "\(self.path) cannot be written",
+        hint: "check that its folder exists and is writable",
+        cause: error.cause
+      )
+    }
     do {
       try Self.remove(partial)
     } catch {

@@ -61,10 +61,16 @@ struct StoreRows {
       let sequence = section == .entry ? "commit_seq" : "0"
       return try connection.rows(
         """
-        SELECT record, \(sequence) FROM \(Self.table(section)) WHERE id > ? ORDER BY id LIMIT ?
+        SELECT record, \(sequence), id FROM \(Self.table(section)) WHERE id > ? ORDER BY id LIMIT ?
         """,
         [.int(after?.id ?? Int64.min), .int(Int64(limit))]
-      ) { try record(section, try parsed($0.bytes(0), section), $0.int(1)) }
+      ) { row in
+        do {
+          return try record(section, try parsed(row.bytes(0), section), row.int(1))
+        } catch let error as PerdureError {
+          throw damaged("\(section.rawValue) \(row.int(2))", error)
+        }
+      }
     case .revision: return try revisions(after, limit)
     case .extra: return try extras(after, limit)
     }
@@ -136,6 +142,15 @@ struct StoreRows {
     } catch {
       throw corrupt("holds a \(section.rawValue) that is not JSON", cause: "\(error)")
     }
+  }
+
+  private func damaged(_ row: String, _ error: PerdureError) -> PerdureError {
+    PerdureError(
+      .storeCorrupt,
+      "the store \(connection.path) is damaged in \(row)",
+      hint: "'perdure store check' names everything that is damaged",
+      cause: error.cause ?? error.message
+    )
   }
 
   private func corrupt(_ what: String, cause: String? = nil) -> PerdureError {

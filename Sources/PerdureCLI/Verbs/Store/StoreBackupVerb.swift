@@ -24,7 +24,16 @@ enum StoreBackupVerb {
   ) async throws -> ExitStatus {
     let address = try StoreAddress(arguments)
     let site = try address.existingSite(isNamed: arguments.has("store"))
-    let path = HostText.absolutePath(arguments.positionals.first ?? "")
+    guard let named = arguments.positionals.first, !named.isEmpty else {
+      throw UsageError.make("DEST names nothing", "give the path of the copy")
+    }
+    if site.format == .sqlite, named.hasSuffix("/") {
+      throw UsageError.make(
+        "the copy of a store in a file is a file, and a slash ends \(named)",
+        "leave the slash out, or name a file behind it"
+      )
+    }
+    let path = HostText.absolutePath(named)
     let damage = try await StoreBackup.run(site, to: path)
     if reporter.isJSON {
       let object: JSON = [

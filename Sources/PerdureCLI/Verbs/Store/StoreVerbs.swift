@@ -25,10 +25,7 @@ extension StoreAddress {
   func site() throws -> StoreSite {
     switch self {
     case .memory:
-      throw UsageError.make(
-        "a store in memory is gone already",
-        "give the path of a file or folder"
-      )
+      throw Self.gone
     case .file(let path): return StoreSite(path: path, format: .sqlite)
     case .folder(let path): return StoreSite(path: path, format: .jsonl)
     }
