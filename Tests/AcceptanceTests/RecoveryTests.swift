@@ -261,10 +261,11 @@ import Testing
         json_remove(json_set(record, '$.status', 'queued'), '$.answer', '$.entry')
       """
     )
-    // Nothing runs for it alone.
-    let silent = resume()
-    #expect(silent.status == 0)
-    #expect(silent.output + silent.error == "")
+    // Nothing runs for it alone, and whoever asks learns that it waits.
+    let result = resume()
+    #expect(result.status == 0)
+    #expect(result.output == "")
+    #expect(result.error.contains("a prompt waits in conversation 1"))
   }
 
   @Test func `a store of a newer schema is refused`() {

@@ -61,7 +61,7 @@ import Testing
     let refused = prompt(kind, "more", "--conversation", second)
     #expect(refused.status == 3)
     #expect(refused.error.contains("conversation \(second) is archived"))
-    #expect(refused.error.contains("unarchive it"))
+    #expect(refused.error.contains("run `perdure conversation unarchive \(second)"))
     #expect(call(kind, "log", second).output.contains("secret words"))
     let opened = call(kind, "conversation", "unarchive", second, "--json")
     #expect(opened.events.first?["status"] == "open")
