@@ -4,7 +4,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-/// Nested calls among what stands between a call and its tool: hooks, and the deadline.
+/// Nested calls among what stands between a call and its tool: hooks, questions and the deadline.
 @Suite(.timeLimit(.minutes(1))) struct NestedCallHookTests {
   private let bench = TestBench()
 
@@ -122,6 +122,28 @@ import Testing
     #expect(try await engine.wait(for: id).status == .done)
     #expect(reasons.all == [nil])
     #expect(try await TestBench.results(engine).map(\.contentText) == ["in time"])
+    try await bench.end(engine)
+  }
+
+  @Test func `a nested call waits for its approval, longer than its caller may run`() async throws {
+    var bench = TestBench()
+    bench.settings.waitsForApprovals = true
+    var inner = plainTool("inner") { _ in .text("approved") }
+    inner.approval = .required
+    let outer = plainTool("outer", deadline: .seconds(10)) { call in
+      .text(try await call.executeTool("inner").structuredOutput?.text ?? "")
+    }
+    let engine = try await bench.open(calling(("c1", "outer", [:])), tools: [inner, outer])
+    _ = try await bench.start(engine)
+    let commits = Commits(engine.session)
+    let id = try await engine.submit("hi", to: .root)
+    let asked = await commits.first { $0.tasks.contains { $0.kind == Approval.kind } }
+    let question = try #require(asked.tasks.compactMap { Approval($0) }.first)
+    #expect(question.callId == "c1/1")
+    bench.clock.advance(by: .seconds(20))
+    _ = try await engine.decide(question.id, .init(isAllowed: true))
+    #expect(try await engine.wait(for: id).status == .done)
+    #expect(try await TestBench.results(engine).map(\.contentText) == ["approved"])
     try await bench.end(engine)
   }
 }
