@@ -45,9 +45,15 @@ enum Backend: String {
     }
     let problems = try integrityProblems(of: path)
     guard let problems else { return Remains() }
-    var remains = try await look(
-      through: try await SQLiteStorage.open(path: path, durability: .normal, readOnly: true)
-    )
+    let storage: any Storage
+    do {
+      storage = try await SQLiteStorage.open(path: path, durability: .normal, readOnly: true)
+    } catch let error as PerdureError where error.code == .storeUnreadable {
+      // A death while it was being closed leaves its log without the index. Readers say so until it
+      // is opened for writing; the copy was whole.
+      return Remains(problems: problems)
+    }
+    var remains = try await look(through: storage)
     remains.problems += problems
     return remains
   }
