@@ -10,19 +10,10 @@ struct FeatureCheck {
   /// Throws `unsupportedFeature` if any live work of the store needs what this version lacks.
   func wholeStore() async throws {
     var conversations: Set<ConversationID> = []
-    for status in TaskState.Status.allCases where status != .terminal {
-      var cursor: Cursor?
-      repeat {
-        let page = try await session.store.scanTasks(
-          TaskQuery(status: status),
-          PageRequest(limit: 256, cursor: cursor)
-        )
-        for task in page.items where task.kind.string.hasPrefix("pi.") {
-          guard Self.kinds.contains(task.kind) else { throw Self.lacks(task) }
-          conversations.insert(task.conversationId)
-        }
-        cursor = page.next
-      } while cursor != nil
+    try await session.forEachLiveTask { task in
+      guard task.kind.string.hasPrefix("pi.") else { return }
+      guard Self.kinds.contains(task.kind) else { throw Self.lacks(task) }
+      conversations.insert(task.conversationId)
     }
     for id in conversations.sorted() { try await conversation(id) }
   }

@@ -6,7 +6,7 @@ enum Help {
   static let verbs =
     [RunVerb.verb, ResumeVerb.verb] + ApprovalVerbs.all + [CompactVerb.verb, LogVerb.verb]
     + StoreVerbs.all + [
-      ConversationListVerb.verb, ConversationArchiveVerb.verb, ConversationUnarchiveVerb.verb,
+      ConversationListVerb.verb, ConversationArchiveVerb.archive, ConversationArchiveVerb.unarchive,
       ConversationDeleteVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
     ]
 
