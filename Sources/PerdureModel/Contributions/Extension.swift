@@ -15,6 +15,8 @@ public struct Extension: Sendable {
   public var hooks: [Hook]
   public var wraps: [Wrap]
   public var tasks: [any TaskContribution]
+  /// The kinds of documents that a plugin keeps.
+  package var documents: [DocumentDeclaration] = []
 
   /// Makes an extension.
   public init(

@@ -45,11 +45,13 @@ enum BorderProblem: Error {
   case flags
   /// Well-formed, but not what belongs here; `at` is a JSON Pointer.
   case shape(String, at: String)
+  /// `must` names members that this version does not know.
+  case fields([String], at: String)
 
   var code: BorderCode {
     switch self {
     case .shape: .invalid
-    case .flags: .unsupported
+    case .flags, .fields: .unsupported
     default: .encoding
     }
   }
@@ -65,6 +67,9 @@ enum BorderProblem: Error {
     case .flags: "a struct whose flags this host does not understand"
     case .shape(let what, let pointer):
       pointer.isEmpty ? what : "\(what) at \(pointer)"
+    case .fields(let names, let pointer):
+      "members in \"must\" that this version does not know (\(names.joined(separator: ", ")))"
+        + " at \(pointer)"
     }
   }
 
@@ -75,7 +80,7 @@ enum BorderProblem: Error {
     case .nullWithLength, .notJSON: "json"
     case .notUTF8: "utf8"
     case .mediaType: "media_type"
-    case .flags: "fields"
+    case .flags, .fields: "fields"
     case .shape: "shape"
     }
   }

@@ -26,9 +26,6 @@ enum OutputFrame: Sendable {
 ///
 /// The plugin's threads put in, the Swift task of the call takes out; neither waits for the other.
 final class PluginCall: Sendable {
-  /// What kind of completion is expected.
-  enum Kind: Sendable { case tool, plugin, bytes }
-
   /// What the reader takes in one step.
   struct News: Sendable {
     var frames: [OutputFrame] = []
@@ -46,6 +43,8 @@ final class PluginCall: Sendable {
   let label: String
   let plugin: String
   let host: (any ToolCallHost)?
+  /// What it may ask of the engine; absent for calls that no engine makes.
+  let operations: (any CallOperations)?
   private let state = Mutex(State())
 
   private struct State {
@@ -61,8 +60,15 @@ final class PluginCall: Sendable {
     var settled = false
   }
 
-  init(kind: Kind, label: String, plugin: String, host: (any ToolCallHost)?) {
+  init(
+    kind: Kind,
+    label: String,
+    plugin: String,
+    host: (any ToolCallHost)?,
+    operations: (any CallOperations)? = nil
+  ) {
     self.kind = kind
+    self.operations = operations
     self.label = label
     self.plugin = plugin
     self.host = host

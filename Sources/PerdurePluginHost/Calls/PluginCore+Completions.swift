@@ -20,8 +20,11 @@ extension PluginCore {
     if isOver(call) { return finishLate(call) }
     do throws(BorderProblem) {
       switch call.kind {
-      case .tool: settle(call, .tool(try ToolCompletion.decode(payload)))
-      case .plugin: settle(call, .object(try payload.object()))
+      case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))
+      case _ where call.kind.isSection && payload.type == .text:
+        settle(call, .object(["text": .string(JSONString(try payload.text()))]))
+      case .taskPhase, .abort, .hook, .created, .section, .sectionWrap, .plugin, .pure:
+        settle(call, .object(try payload.object()))
       case .bytes: settle(call, .bytes(payload.bytes))
       }
       return 0

@@ -156,12 +156,12 @@ final class PluginCore: Sendable {
     done: PluginDone?,
     accepted: (UInt64) -> Void
   ) -> BorderCode? {
-    let operation = Operation(name: name)
+    let operation = OperationSchema.named(name)
     if done == nil, !operation.isOneWay { return .invalid }
     let request = PluginRequest(operation: operation, call: call, done: done)
     guard done != nil else {
       accepted(0)
-      _ = operation.run(self, request, 0, input)
+      _ = OperationRun(core: self, request: request, id: 0).begin(input)
       return nil
     }
     guard let id = requests.open(request) else {
@@ -177,7 +177,9 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.insert(id) }
     }
     accepted(id)
-    if let result = operation.run(self, request, id, input) { answer(id, result) }
+    if let result = OperationRun(core: self, request: request, id: id).begin(input) {
+      answer(id, result)
+    }
     return nil
   }
 

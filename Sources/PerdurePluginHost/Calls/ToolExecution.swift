@@ -165,7 +165,7 @@ private final class GraceWatch: Sendable {
   private let core: PluginCore
   private let call: PluginCall
   private let nanoseconds: Int64
-  private let request = PluginRequest(operation: .timerWait, call: nil, done: nil)
+  private let request = PluginRequest(operation: .unknown("grace"), call: nil, done: nil)
 
   init(core: PluginCore, call: PluginCall, nanoseconds: Int64) {
     self.core = core
