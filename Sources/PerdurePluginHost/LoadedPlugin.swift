@@ -2,9 +2,9 @@ package import PerdureModel
 internal import PerdureValue
 import Synchronization
 
-/// A plugin that runs in this process.
+/// A plugin that runs, in this process or in one of its own.
 ///
-/// Its file stays mapped after it is closed.
+/// The file of one that runs in this process stays mapped after it is closed.
 package final class LoadedPlugin: Sendable {
   /// What its file says.
   package let description: PluginDescription
@@ -12,8 +12,8 @@ package final class LoadedPlugin: Sendable {
   package let extensionValue: Extension
   let core: PluginCore
   let code: PluginCode
-  private let tables: HostTables
-  private let copy: String
+  private let tables: HostTables?
+  private let copy: String?
   private let closing: ClosingFlag
 
   /// The name of the extension.
@@ -35,8 +35,8 @@ package final class LoadedPlugin: Sendable {
     description: PluginDescription,
     core: PluginCore,
     code: PluginCode,
-    tables: HostTables,
-    copy: String
+    tables: HostTables?,
+    copy: String?
   ) {
     self.description = description
     self.core = core
@@ -167,16 +167,17 @@ package final class LoadedPlugin: Sendable {
     core.cancelLooseRequests()
     if await core.threads.isIdle(within: Self.idleNanoseconds, on: core.environment.clock) {
       let code = code
-      let result = await PluginFiles.control(core) { () throws(PluginRefusal) in code.destroy() }
-      if result == nil { problems.append("plugin \(id) did not return from destroy") }
+      if await !code.destroy(core) { problems.append("plugin \(id) did not return from destroy") }
     } else {
       // Its state may still be in use, so it is not destroyed.
       problems.append("plugin \(id) still runs code; it was muted and stays until the host ends")
     }
-    tables.retire()
-    Immortals.retire()
+    if let tables {
+      tables.retire()
+      Immortals.retire()
+    }
     core.threads.stop()
-    PrivateCopies.remove(copy)
+    if let copy { PrivateCopies.remove(copy) }
     return problems
   }
 
@@ -197,11 +198,7 @@ package final class LoadedPlugin: Sendable {
     let ticket = UInt64.random(in: 1...UInt64(Int64.max))
     core.stop.withLock { $0 = (ticket, stopped) }
     let deadline = UInt64(max(0, clock.monotonic() + Self.stopNanoseconds))
-    let code = code
-    let answer = await PluginFiles.control(core) { () throws(PluginRefusal) in
-      code.deactivate(ticket: ticket, deadline: deadline)
-    }
-    guard case .success(0)? = answer else { return false }
+    guard await code.deactivate(core, ticket: ticket, deadline: deadline) == 0 else { return false }
     return await stopped.value(within: Self.stopNanoseconds, on: clock, else: false)
   }
 }

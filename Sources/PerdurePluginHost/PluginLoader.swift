@@ -44,7 +44,7 @@ extension PluginFiles {
       let plugin = LoadedPlugin(
         description: examined.description,
         core: core,
-        code: code.code,
+        code: .mapped(code.code),
         tables: code.tables,
         copy: copy.path
       )
@@ -63,7 +63,7 @@ extension PluginFiles {
   }
 
   private struct Entered: Sendable {
-    var code: PluginCode
+    var code: MappedCode
     var tables: HostTables
   }
 
@@ -79,14 +79,13 @@ extension PluginFiles {
       }.get()
       let tables = HostTables(core: core)
       Immortals.keep(tables)
-      return Entered(code: try PluginCode.enter(library, core.name, tables), tables: tables)
+      return Entered(code: try MappedCode.enter(library, core.name, tables), tables: tables)
     }
     return try unwrap(result, path, "cannot be loaded", "entry function")
   }
 
   private static func activate(_ plugin: LoadedPlugin, _ path: String) async throws {
-    let code = plugin.code
-    let result = await control(plugin.core) { () throws(PluginRefusal) in try code.activate() }
+    let result = await plugin.code.activate(plugin.core)
     try unwrap(result, path, "refused to be activated", "activation")
     guard plugin.description.manifest.settings != nil else { return }
     do { try await plugin.tellSettings() } catch {

@@ -5,13 +5,13 @@ import PerdureValue
 /// Measures the border alone: a call, the id table, the completion and the copies, without JSON.
 package struct BorderBench: Sendable {
   private let core: PluginCore
-  private let code: PluginCode
+  private let code: MappedCode?
   private let target: ImmortalName
 
-  /// Takes a loaded plugin with a tool that completes inside `start`.
+  /// Takes a plugin that is loaded in this process, with a tool that completes inside `start`.
   package init(plugin: LoadedPlugin, tool: String) {
     core = plugin.core
-    code = plugin.code
+    code = if case .mapped(let code) = plugin.code { code } else { nil }
     target = Immortals.name("tool:\(tool)")
   }
 
@@ -19,6 +19,9 @@ package struct BorderBench: Sendable {
   ///
   /// Throws if a call is not answered inside `start`.
   package func run(rounds: Int, input: [UInt8]) throws -> Int {
+    guard let code else {
+      throw PerdureError(.invalidInput, "plugin \(core.id) does not run in this process")
+    }
     let call = PluginCall(kind: .bytes, label: "benchmark", plugin: core.id, host: nil)
     var received = 0
     for _ in 0..<rounds {

@@ -141,7 +141,7 @@ private func complete(
         if let blob = unsafe blob {
           unsafe try Border.payload(blob, limit: Border.messageLimit)
         } else { Payload(type: .json, bytes: []) }
-      return core.finish(call, with: payload)
+      return core.finish(call, .value(payload))
     }
     var failure = CallFailure(status: status)
     if let err = unsafe err {
@@ -150,9 +150,9 @@ private func complete(
       unsafe failure.message = try Border.text(err.message, limit: Border.errorLimit)
       unsafe failure.detail = try Border.text(err.detail, limit: Border.errorLimit)
     }
-    return core.finish(call, with: failure)
+    return core.finish(call, .failure(failure))
   } catch {
-    return core.finish(call, withJunk: error)
+    return core.finish(call, .junk(error))
   }
 }
 

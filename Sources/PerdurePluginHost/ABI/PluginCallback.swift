@@ -20,7 +20,8 @@ import PerdureValue
 
 /// A plugin's function to call with the result of a request.
 // Safe and @unchecked Sendable: as above; the one call is assured by the table of requests.
-@safe struct PluginDone: @unchecked Sendable {
+@safe struct PluginDone: RequestDone, @unchecked Sendable {
+  var runsPlugin: Bool { true }
   private let function: pdr_done
   private let argument: UnsafeMutableRawPointer?
 
@@ -51,13 +52,6 @@ import PerdureValue
     }
   }
 
-  private func flags(of failure: RequestFailure) -> UInt32 {
-    var flags: UInt32 = failure.isRetryable ? PDR_ERR_RETRYABLE : 0
-    if failure.code == .cancelled { flags |= PDR_ERR_CANCELLED }
-    if failure.code == .timeout { flags |= PDR_ERR_TIMEOUT }
-    return flags
-  }
-
   private func fail(_ request: UInt64, _ failure: RequestFailure) {
     let message = Array(failure.message.utf8)
     let detail = JSON.object(failure.detail).encoded
@@ -66,7 +60,7 @@ import PerdureValue
         var err = unsafe pdr_err()
         unsafe err.size = UInt32(MemoryLayout<pdr_err>.size)
         unsafe err.code = failure.code.rawValue
-        unsafe err.flags = flags(of: failure)
+        unsafe err.flags = failure.flags
         unsafe err.message = pdr_str(ptr: message.baseAddress, len: message.count)
         unsafe err.detail = pdr_str(ptr: detail.baseAddress, len: detail.count)
         unsafe function(argument, request, failure.code.rawValue, nil, &err)

@@ -58,6 +58,8 @@ final class PluginCall: Sendable {
     var reader: CheckedContinuation<News, Never>?
     var requests: Set<UInt64> = []
     var settled = false
+    /// Where the plugin's code is, if not in this process.
+    var remote: (any RemoteCalls)?
   }
 
   init(
@@ -77,9 +79,10 @@ final class PluginCall: Sendable {
   // MARK: The id
 
   /// Takes the id under which the plugin knows the call; returns why it is already cancelled.
-  func bind(_ id: UInt64) -> CancelReason? {
+  func bind(_ id: UInt64, _ remote: (any RemoteCalls)? = nil) -> CancelReason? {
     state.withLock {
       $0.id = id
+      $0.remote = remote
       return $0.reason
     }
   }
@@ -185,8 +188,25 @@ final class PluginCall: Sendable {
 
   /// Gives back credit for what was folded in.
   func returnCredit(_ bytes: Int) {
-    state.withLock { $0.underWay -= bytes }
+    let (id, remote) = state.withLock { state in
+      state.underWay -= bytes
+      return (state.id, state.settled ? nil : state.remote)
+    }
+    if bytes > 0 { remote?.giveCredit(bytes, to: id) }
   }
+
+  /// Takes credit for a frame that is kept elsewhere.
+  func spend(_ bytes: Int) -> BorderCode? {
+    state.withLock { state in
+      guard !state.settled else { return .stale }
+      guard state.underWay + bytes <= Self.creditWindow else { return .wouldBlock }
+      state.underWay += bytes
+      return nil
+    }
+  }
+
+  /// Where the plugin's code is, if not in this process.
+  var remote: (any RemoteCalls)? { state.withLock { $0.remote } }
 
   private static func take(_ state: inout State) -> News {
     defer {
@@ -204,6 +224,7 @@ final class PluginCall: Sendable {
     var reason: CancelReason
     var callback: PluginCallback?
     var requests: Set<UInt64>
+    var remote: (any RemoteCalls)?
   }
 
   /// Notes the first reason; returns what is to be told, or `nil` if there was one before.
@@ -216,7 +237,8 @@ final class PluginCall: Sendable {
         id: state.id,
         reason: reason,
         callback: state.onCancel,
-        requests: state.requests
+        requests: state.requests,
+        remote: state.remote
       )
     }
   }

@@ -11,9 +11,26 @@ struct CallFailure: Sendable {
   static let userVisible: UInt32 = 8
 }
 
+/// How a plugin ended a call.
+enum CallAnswer: Sendable {
+  case value(Payload)
+  case failure(CallFailure)
+  case junk(BorderProblem)
+}
+
 /// What plugins answer and send, on their own threads.
 extension PluginCore {
   // MARK: Completions, on the plugin's thread; the id is claimed
+
+  /// Ends a call in the way that the plugin said.
+  func finish(_ call: PluginCall, _ answer: CallAnswer) -> Int32 {
+    if let relay { return relay.complete(call, answer) }
+    return switch answer {
+    case .value(let payload): finish(call, with: payload)
+    case .failure(let failure): finish(call, with: failure)
+    case .junk(let problem): finish(call, withJunk: problem)
+    }
+  }
 
   /// Ends a call with bytes; what they should be depends on the call.
   func finish(_ call: PluginCall, with payload: Payload) -> Int32 {
@@ -124,6 +141,7 @@ extension PluginCore {
       case .image, .parts: throw .mediaType(payload.type.name)
       }
       guard !payload.bytes.isEmpty else { return nil }
+      if let relay { return relay.emit(payload, on: call) }
       return call.emit(frame, bytes: payload.bytes.count)
     } catch {
       noteJunk("sent output of \(call.label) with \(error.phrase)")

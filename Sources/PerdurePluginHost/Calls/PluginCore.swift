@@ -16,6 +16,8 @@ final class PluginCore: Sendable {
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
   let threads: PluginThreads
+  /// Where answers and requests of the plugin go, if this is the runner of a host.
+  let relay: (any PluginRelay)?
   let name: ImmortalName
   let strikes = Mutex(StrikeCount())
   let logBudget = Mutex(LogBudget())
@@ -28,7 +30,14 @@ final class PluginCore: Sendable {
     var whenEmpty: OneShot<Bool>?
   }
 
-  init(manifest: Manifest, generation: Int, environment: PluginEnvironment, settings: JSONObject) {
+  init(
+    manifest: Manifest,
+    generation: Int,
+    environment: PluginEnvironment,
+    settings: JSONObject,
+    relay: (any PluginRelay)? = nil
+  ) {
+    self.relay = relay
     id = manifest.id
     version = manifest.version
     self.generation = generation
@@ -46,18 +55,24 @@ final class PluginCore: Sendable {
   /// told how long that took.
   func start(
     _ call: PluginCall,
-    _ code: PluginCode,
+    _ plugin: PluginCode,
     target: ImmortalName,
     input: [UInt8],
     deadline: UInt64,
     left: @escaping @Sendable (_ nanoseconds: Int64) -> Void
   ) {
+    let code: MappedCode
+    switch plugin {
+    case .mapped(let mapped): code = mapped
+    case .runner(let body):
+      return body.start(call, target: target, input: input, deadline: deadline, left: left)
+    }
     guard let id = calls.open(call) else {
       call.refused(BorderCode.busy.rawValue)
       return left(0)
     }
     if let reason = call.bind(id) { calls.cancel(id, reason: reason.rawValue) }
-    live.withLock { $0.calls[ObjectIdentifier(call)] = call }
+    note(call)
     let accepted = threads.run { [self] in
       // Abandoned while it waited for a thread.
       guard calls.reason(id) != nil else { return left(0) }
@@ -79,8 +94,11 @@ final class PluginCore: Sendable {
     left(0)
   }
 
+  /// Counts a call that has begun.
+  func note(_ call: PluginCall) { live.withLock { $0.calls[ObjectIdentifier(call)] = call } }
+
   /// Takes the id from the plugin; `false` if the call was over.
-  private func end(_ call: PluginCall, _ id: UInt64) -> Bool {
+  func end(_ call: PluginCall, _ id: UInt64) -> Bool {
     forget(call)
     guard let slot = calls.claim(id) else { return false }
     calls.unpin(slot)
@@ -113,6 +131,9 @@ final class PluginCore: Sendable {
     guard let cancellation = call.cancel(reason) else { return }
     if cancellation.id != 0 { calls.cancel(cancellation.id, reason: reason.rawValue) }
     if let callback = cancellation.callback { tell(callback, call, cancellation.id, reason) }
+    cancellation.remote?.cancel(cancellation.id, reason)
+    // The host of a runner does that.
+    if relay != nil { return }
     for request in cancellation.requests { cancelRequest(request, reason: "\(reason)") }
   }
 
@@ -128,6 +149,7 @@ final class PluginCore: Sendable {
   func abandon(_ call: PluginCall) {
     guard end(call, call.id) else { return }
     strike("did not answer \(call.label) in time after it was cancelled")
+    defer { call.remote?.abandon() }
     settle(
       call,
       .failed(
@@ -143,6 +165,7 @@ final class PluginCore: Sendable {
   func settle(_ call: PluginCall, _ outcome: CallOutcome) {
     forget(call)
     call.settle(outcome)
+    if relay != nil { return }
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
   }
 
@@ -153,7 +176,7 @@ final class PluginCore: Sendable {
     _ name: String,
     _ input: JSONObject,
     within call: PluginCall?,
-    done: PluginDone?,
+    done: (any RequestDone)?,
     accepted: (UInt64) -> Void
   ) -> BorderCode? {
     let operation = OperationSchema.named(name)
@@ -161,7 +184,7 @@ final class PluginCore: Sendable {
     let request = PluginRequest(operation: operation, call: call, done: done)
     guard done != nil else {
       accepted(0)
-      _ = OperationRun(core: self, request: request, id: 0).begin(input)
+      _ = begin(request, 0, input)
       return nil
     }
     guard let id = requests.open(request) else {
@@ -177,9 +200,14 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.insert(id) }
     }
     accepted(id)
-    if let result = OperationRun(core: self, request: request, id: id).begin(input) {
-      answer(id, result)
-    }
+    if let result = begin(request, id, input) { answer(id, result) }
+    return nil
+  }
+
+  private func begin(_ request: PluginRequest, _ id: UInt64, _ input: JSONObject) -> RequestResult?
+  {
+    guard let relay else { return OperationRun(core: self, request: request, id: id).begin(input) }
+    relay.ask(request, id, input)
     return nil
   }
 
@@ -192,6 +220,10 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.remove(id) }
     }
     guard let done = request.done else { return true }
+    guard done.runsPlugin else {
+      done(id, result)
+      return true
+    }
     threads.run { [name] in
       withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
     }
@@ -210,6 +242,11 @@ final class PluginCore: Sendable {
     let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
     requests.unpin(slot)
     guard let request else { return false }
+    if let relay {
+      guard request.cancelWork() else { return false }
+      relay.cancel(id)
+      return true
+    }
     // Answered before its work is cancelled, which would answer too.
     let isFirst = answer(
       id,
@@ -235,6 +272,7 @@ final class PluginCore: Sendable {
 
   /// Counts a broken promise and reports it.
   func strike(_ what: String) {
+    if let relay { return relay.strike(what) }
     guard strikes.withLock({ $0.add(at: environment.clock.monotonic()) }) else { return }
     environment.report(
       Report(type: "plugin_strike", message: "plugin \(id) \(what)", extensionName: id)

@@ -43,6 +43,11 @@ struct RequestFailure: Error, Sendable {
     }
   }
 
+  /// The flags of `pdr_err`.
+  var flags: UInt32 {
+    (isRetryable ? 1 : 0) | (code == .cancelled ? 2 : 0) | (code == .timeout ? 4 : 0)
+  }
+
   /// The details that travel beside the message.
   var detail: JSONObject {
     var detail: JSONObject = ["reason": .string(reason)]
@@ -52,14 +57,22 @@ struct RequestFailure: Error, Sendable {
   }
 }
 
+/// Whoever gets the result of a request.
+protocol RequestDone: Sendable {
+  /// Whether it runs code of the plugin, which needs a thread of the plugin.
+  var runsPlugin: Bool { get }
+  /// Takes the result.
+  func callAsFunction(_ request: UInt64, _ result: RequestResult)
+}
+
 /// One operation that a plugin asked for and that is not answered yet.
 final class PluginRequest: Sendable {
   let operation: OperationSchema
   let call: PluginCall?
-  let done: PluginDone?
+  let done: (any RequestDone)?
   private let work = Mutex<(task: Task<Void, Never>?, cancelled: Bool)>((nil, false))
 
-  init(operation: OperationSchema, call: PluginCall?, done: PluginDone?) {
+  init(operation: OperationSchema, call: PluginCall?, done: (any RequestDone)?) {
     self.operation = operation
     self.call = call
     self.done = done
@@ -74,12 +87,13 @@ final class PluginRequest: Sendable {
     if cancelled { task.cancel() }
   }
 
-  /// Stops the work on it.
-  func cancelWork() {
-    let task = work.withLock { work in
-      work.cancelled = true
-      return work.task
+  /// Stops the work on it; `false` if it was stopped before.
+  @discardableResult func cancelWork() -> Bool {
+    let (task, isFirst) = work.withLock { work in
+      defer { work.cancelled = true }
+      return (work.task, !work.cancelled)
     }
     task?.cancel()
+    return isFirst
   }
 }

@@ -29,19 +29,16 @@ import Glibc
   return body()
 }
 
-/// The functions of one loaded plugin. Every call of its code but callbacks goes through here.
+/// The functions of a plugin that is mapped into this process. Every call of its code but callbacks goes through here.
 // Safe and @unchecked Sendable: what is called is the contract's; the file stays mapped for ever.
-@safe struct PluginCode: @unchecked Sendable {
+@safe struct MappedCode: @unchecked Sendable {
   private let plugin: pdr_plugin
   private let name: ImmortalName
 
-  static let loadName = Immortals.name("load")
   private static let entryName = Immortals.name("entry")
   private static let activateName = Immortals.name("activate")
   private static let deactivateName = Immortals.name("deactivate")
   private static let destroyName = Immortals.name("destroy")
-  static let doneName = Immortals.name("done")
-  static let cancelName = Immortals.name("on_cancel")
 
   /// Whether the plugin has something to stop.
   var hasDeactivate: Bool { unsafe plugin.deactivate != nil }
@@ -51,7 +48,7 @@ import Glibc
     _ library: LoadedLibrary,
     _ name: ImmortalName,
     _ tables: HostTables
-  ) throws(PluginRefusal) -> PluginCode {
+  ) throws(PluginRefusal) -> MappedCode {
     typealias Entry =
       @convention(c) (
         UnsafePointer<pdr_host>?, UnsafeMutablePointer<pdr_plugin>?,
@@ -75,7 +72,7 @@ import Glibc
     guard unsafe plugin.start != nil else {
       throw PluginRefusal(code: code, message: "it has no start function")
     }
-    return unsafe PluginCode(plugin: plugin, name: name)
+    return unsafe MappedCode(plugin: plugin, name: name)
   }
 
   private init(plugin: pdr_plugin, name: ImmortalName) {
