@@ -20,6 +20,7 @@ let package = Package(
   products: [
     .executable(name: "perdure", targets: ["PerdureCLI"]),
     .executable(name: "perdure-bench", targets: ["PerdureBench"]),
+    .executable(name: "perdure-runner", targets: ["PerdureRunner"]),
     .library(name: "Perdure", targets: ["Perdure"]),
     .library(name: "PerdureTestKit", targets: ["PerdureTestKit"]),
   ],
@@ -94,6 +95,11 @@ let package = Package(
       name: "PerdureCLI",
       dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureValue"],
       swiftSettings: safe
+    ),
+    .executableTarget(
+      name: "PerdureRunner",
+      dependencies: ["PerdurePluginHost"],
+      swiftSettings: base
     ),
     .target(
       name: "PerdureTestKit",

@@ -1,10 +1,16 @@
 #define _GNU_SOURCE
 #include "perdure_breadcrumb.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+#include "buffers.h"
 
 static _Thread_local perdure_breadcrumb crumb;
 /* Written last and cleared first, so that a handler never sees half a crumb. */
@@ -35,12 +41,46 @@ static struct iovec piece(const char *text) {
   return (struct iovec){.iov_base = (void *)text, .iov_len = strlen(text)};
 }
 
+/* Where crashes are noted, or empty. */
+static char folder[3072];
+
+int perdure_breadcrumb_keep_crashes(void) {
+  char *path = perdure_buffer_take_string();
+  if (path == NULL) return -errno;
+  size_t length = strlen(path);
+  if (length < sizeof folder) memcpy(folder, path, length + 1);
+  free(path);
+  return length < sizeof folder ? 0 : -ENAMETOOLONG;
+}
+
+static void note(const perdure_breadcrumb *current) {
+  char path[sizeof folder + 256];
+  size_t length = strlen(folder), id = strlen(current->plugin);
+  if (length == 0 || id > 200) return;
+  memcpy(path, folder, length);
+  path[length] = '/';
+  memcpy(path + length + 1, current->plugin, id + 1);
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  ssize_t ignored = write(file, current->target, strlen(current->target));
+  (void)ignored;
+  close(file);
+}
+
+void perdure_breadcrumb_signal_stack(void) {
+  static _Thread_local char memory[16384] __attribute__((aligned(16)));
+  stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory}, there;
+  /* A sanitizer has its own, which it also takes away again. */
+  if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
+}
+
 static void crashed(int signal) {
   perdure_breadcrumb current;
   if (perdure_breadcrumb_current(&current)) {
     struct iovec sentence[] = {
         piece("perdure: plugin "), piece(current.plugin), piece(" crashed the process in "),
         piece(current.target), piece("; what was committed is kept, and 'perdure resume' goes on\n")};
+    note(&current);
     ssize_t ignored = writev(2, sentence, sizeof sentence / sizeof *sentence);
     (void)ignored;
   }

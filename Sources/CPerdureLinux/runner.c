@@ -51,7 +51,6 @@ static int become(const int *descriptors, const char *const *arguments,
     if (dup2(descriptors[i], i) < 0) return errno;
   if (syscall(SYS_close_range, (unsigned)CHILD_DESCRIPTORS, ~0u, 0u) != 0) return errno;
   limit(RLIMIT_DATA, limits->data_bytes);
-  limit(RLIMIT_AS, limits->address_bytes);
   limit(RLIMIT_NOFILE, limits->files);
   limit(RLIMIT_NPROC, limits->processes);
   struct rlimit none = {0, 0};
@@ -383,6 +382,8 @@ static void crashed(int number) {
 void perdure_runner_report_crashes(void) {
   struct sigaction handled = {.sa_handler = crashed, .sa_flags = SA_ONSTACK | SA_NODEFER};
   for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &handled, NULL);
+  /* A plugin's lines reach the host when they are whole, although this is no terminal. */
+  setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
 _Noreturn void perdure_runner_exit(int status, const char *sentence) {

@@ -4,7 +4,8 @@ public import PerdureValue
 
 /// Where the code of a plugin runs.
 public enum Isolation: String, Sendable, CaseIterable {
-  /// Where the plugin asks for; in this process if it does not mind.
+  /// Where the plugin asks for. One that does not mind runs in this process, as a build that is
+  /// being developed does.
   case auto
   /// In this process.
   case inProcess = "in-process"
@@ -50,13 +51,6 @@ public final class Plugin: Sendable {
     clock: any HostClock = SystemClock(),
     onReport: @escaping @Sendable (Report) -> Void = { _ in }
   ) async throws -> Plugin {
-    guard isolation != .runner else {
-      throw PerdureError(
-        .pluginRefused,
-        "plugin file \(path) cannot run in a process of its own in this version",
-        hint: "use the isolation 'auto' or 'in-process'"
-      )
-    }
     let environment = PluginEnvironment(
       clock: clock,
       copies: try copies(),
@@ -64,7 +58,15 @@ public final class Plugin: Sendable {
       report: onReport,
       checkSchema: { _ = try JSONSchema(compiling: $0) }
     )
-    return Plugin(try await PluginFiles.load(path: path, environment: environment))
+    let place: PluginPlace =
+      switch isolation {
+      case .auto: .auto
+      case .inProcess: .inProcess
+      case .runner: .runner
+      }
+    return Plugin(
+      try await PluginFiles.load(path: path, place: place, environment: environment)
+    )
   }
 
   private static func copies() throws(PerdureError) -> String {
@@ -84,7 +86,12 @@ public final class Plugin: Sendable {
   /// What an installed plugin would be refused for, and what this version does not serve yet.
   public var warnings: [String] { loaded.warnings }
   /// Where it runs.
-  public var isolation: Isolation { .inProcess }
+  public var isolation: Isolation { loaded.isIsolated ? .runner : .inProcess }
+  /// Why it takes no calls any more, or `nil`: its process died too often.
+  public var quarantine: String? { loaded.quarantine }
+
+  /// Starts a plugin again that was given up because its process died too often.
+  public func clearQuarantine() { loaded.clearQuarantine() }
 
   /// Ends the plugin; returns what did not go as it should, in sentences.
   @discardableResult

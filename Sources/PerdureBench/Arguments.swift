@@ -35,6 +35,7 @@ struct Arguments: Sendable {
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE
+              --mode runner: the plugin in a process of its own
       w7      ten calls, to be killed in the fifth; --mode safe|unsafe, then again with --resume
               --spawn: kills and resumes by itself
       scale   a store of N entries (1,000,000) in conversations of H (1,000): opening it, its newest

@@ -23,9 +23,13 @@ struct Border: Sendable {
       report: { _ in },
       checkSchema: { _ = try JSONSchema(compiling: $0) }
     )
-    let plugin = try await PluginFiles.load(path: arguments.plugin, environment: environment)
+    let plugin = try await PluginFiles.load(
+      path: arguments.plugin,
+      place: arguments.mode == "runner" ? .runner : .auto,
+      environment: environment
+    )
     let border = Border(plugin: plugin, arguments: arguments, calibration: calibration)
-    try border.alone()
+    if !plugin.isIsolated { try border.alone() }
     // On the pool of threads on which the engine runs its tasks, not on that of this function.
     try await Task.detached {
       try await border.taskToTask()
@@ -37,6 +41,8 @@ struct Border: Sendable {
   /// The text of arguments that are 1,024 bytes long.
   private static let argumentText =
     #"{"i": 7, "pad": ""# + String(repeating: "x", count: 1_005) + #""}"#
+
+  private var place: String { plugin.isIsolated ? "runner, task to task" : "task to task" }
 
   // MARK: Variants
 
@@ -61,14 +67,14 @@ struct Border: Sendable {
   private func taskToTask() async throws {
     let tool = try tool("text")
     let parsed = try JSON(parsing: Self.argumentText)
-    try await measure("perdure task to task, 1 KiB each way") { _ = try await call(tool, parsed) }
+    try await measure("perdure \(place), 1 KiB each way") { _ = try await call(tool, parsed) }
   }
 
   /// The same with what the engine does to arguments before and to JSON results after.
   private func taskToTaskWithJSON() async throws {
     let tool = try tool("json")
     let schema = try JSONSchema(compiling: tool.parameters)
-    try await measure("perdure task to task, 1 KiB each way, parsed and validated") {
+    try await measure("perdure \(place), 1 KiB each way, parsed and validated") {
       let parsed = schema.coerce(try JSON(parsing: Self.argumentText))
       guard schema.validate(parsed).isEmpty else {
         throw PerdureError(.invalidInput, "the arguments of the benchmark are invalid")

@@ -27,6 +27,22 @@ package final class LoadedPlugin: Sendable {
   /// Whether it did so often lately.
   package var isDegraded: Bool { core.strikes.withLock { $0.isDegraded } }
 
+  /// Whether it runs in a process of its own.
+  package var isIsolated: Bool { core.isIsolated }
+  /// The id of its own process, while there is one.
+  package var processID: Int32? {
+    if case .runner(let body) = code { body.processID } else { nil }
+  }
+  /// Why it takes no calls any more, or `nil`.
+  package var quarantine: String? {
+    if case .runner(let body) = code { body.quarantine } else { nil }
+  }
+
+  /// Starts the process of a quarantined plugin again.
+  package func clearQuarantine() {
+    if case .runner(let body) = code { body.clearQuarantine() }
+  }
+
   private static let stopNanoseconds: Int64 = 5_000_000_000
   private static let idleNanoseconds: Int64 = 1_000_000_000
   private static let pluginCallNanoseconds: Int64 = 10_000_000_000

@@ -15,6 +15,8 @@ package struct PluginEnvironment: Sendable {
   package var checkSchema: @Sendable (JSON) throws -> Void
   /// How many closed plugins may stay mapped before no more are loaded.
   package var retiredLimit = 256
+  /// The program that runs plugins in processes of their own; `nil` = the one beside this program.
+  package var runner: String?
   /// Gives bytes from chance; tests give seeded ones.
   package var random: @Sendable (Int) -> [UInt8]
 

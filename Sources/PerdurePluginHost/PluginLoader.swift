@@ -12,11 +12,13 @@ extension PluginFiles {
   package static func load(
     path: String,
     settings: JSONObject? = nil,
+    place: PluginPlace = .auto,
     environment: PluginEnvironment
   ) async throws -> LoadedPlugin {
     let examined = try examine(path: path)
     let manifest = examined.description.manifest
-    guard Immortals.retired < environment.retiredLimit else {
+    let isIsolated = try place.isIsolated(manifest, path)
+    guard isIsolated || Immortals.retired < environment.retiredLimit else {
       throw refused(
         path,
         "cannot be loaded, because \(Immortals.retired) closed plugins are still mapped",
@@ -25,6 +27,7 @@ extension PluginFiles {
     }
     try checkServed(manifest, path)
     try checkSchemas(manifest, path, environment.checkSchema)
+    let program = isIsolated ? try RunnerLaunch.program(environment.runner, path) : nil
     _ = PrivateCopies.sweep(environment.copies)
     let copy = try PrivateCopies.make(
       of: examined.bytes,
@@ -36,28 +39,76 @@ extension PluginFiles {
       manifest: manifest,
       generation: copy.number,
       environment: environment,
-      settings: settings ?? manifest.settings?.defaults ?? [:]
+      settings: settings ?? manifest.settings?.defaults ?? [:],
+      isIsolated: isIsolated
     )
-    Immortals.keep(core)
     do {
-      let code = try await enter(copy.path, core, path)
-      let plugin = LoadedPlugin(
-        description: examined.description,
-        core: core,
-        code: .mapped(code.code),
-        tables: code.tables,
-        copy: copy.path
-      )
-      do {
-        try await activate(plugin, path)
-        return plugin
-      } catch {
-        _ = await plugin.close()
-        throw error
+      return if let program {
+        try await isolated(examined.description, core, program, copy: copy.path)
+      } else {
+        try await mapped(examined.description, core, copy: copy.path)
       }
     } catch {
       core.threads.stop()
       PrivateCopies.remove(copy.path)
+      throw error
+    }
+  }
+
+  private static func mapped(
+    _ description: PluginDescription,
+    _ core: PluginCore,
+    copy: String
+  ) async throws -> LoadedPlugin {
+    Immortals.keep(core)
+    let code = try await enter(copy, core, description.path)
+    let plugin = LoadedPlugin(
+      description: description,
+      core: core,
+      code: .mapped(code.code),
+      tables: code.tables,
+      copy: copy
+    )
+    return try await activated(plugin, description.path)
+  }
+
+  private static func isolated(
+    _ description: PluginDescription,
+    _ core: PluginCore,
+    _ program: String,
+    copy: String
+  ) async throws -> LoadedPlugin {
+    let launch = RunnerLaunch(
+      program: program,
+      path: copy,
+      digest: description.digest,
+      manifest: description.manifestJSON.encoded,
+      limits: RunnerLaunch.limits(description.manifest.execution)
+    )
+    let body = RunnerBody(core: core, launch: launch)
+    let plugin = LoadedPlugin(
+      description: description,
+      core: core,
+      code: .runner(body),
+      tables: nil,
+      copy: copy
+    )
+    body.onRestart { [weak plugin] in
+      guard let plugin, plugin.description.manifest.settings != nil else { return }
+      try await plugin.tellSettings()
+    }
+    return try await activated(plugin, description.path)
+  }
+
+  private static func activated(
+    _ plugin: LoadedPlugin,
+    _ path: String
+  ) async throws -> LoadedPlugin {
+    do {
+      try await activate(plugin, path)
+      return plugin
+    } catch {
+      _ = await plugin.close()
       throw error
     }
   }
@@ -86,7 +137,12 @@ extension PluginFiles {
 
   private static func activate(_ plugin: LoadedPlugin, _ path: String) async throws {
     let result = await plugin.code.activate(plugin.core)
-    try unwrap(result, path, "refused to be activated", "activation")
+    var what = "refused to be activated"
+    // A runner loads the plugin and activates it in one go.
+    if case .failure(let refusal)? = result, refusal.step != "activate", plugin.isIsolated {
+      what = "cannot be loaded"
+    }
+    try unwrap(result, path, what, "activation")
     guard plugin.description.manifest.settings != nil else { return }
     do { try await plugin.tellSettings() } catch {
       throw refused(
@@ -146,6 +202,41 @@ extension PluginFiles {
         "did not return from its \(step) within 10 seconds",
         "ask the plugin's author"
       )
+    }
+  }
+}
+
+/// Where the code of a plugin is to run.
+package enum PluginPlace: Sendable {
+  /// Where its manifest says; in this process if it does not mind.
+  case auto
+  case inProcess
+  case runner
+
+  /// Returns whether the plugin gets a process of its own; throws if it cannot run as it should.
+  func isIsolated(_ manifest: Manifest, _ path: String) throws(PerdureError) -> Bool {
+    let isForced =
+      manifest.execution.mode == .runner || ["ffi", "go"].contains(manifest.runtime)
+    switch self {
+    case .auto: return isForced
+    case .inProcess:
+      guard !isForced else {
+        throw PluginFiles.refused(
+          path,
+          "must run in a process of its own",
+          "use the isolation 'runner' or 'auto'"
+        )
+      }
+      return false
+    case .runner:
+      guard manifest.execution.mode != .inProcess else {
+        throw PluginFiles.refused(
+          path,
+          "must run in the process of the host",
+          "use the isolation 'in-process' or 'auto'"
+        )
+      }
+      return true
     }
   }
 }

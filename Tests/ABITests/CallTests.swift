@@ -7,7 +7,7 @@ import PerdureValue
 import Testing
 
 /// What comes back from calls, of tools that keep the contract and of those that do not.
-struct CallTests {
+@Suite(.bothPlaces) struct CallTests {
   @Test func `a tool answers with text`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       #expect(try await bench.text("echo", ["text": "h\u{E9}llo \"you\""]) == "héllo \"you\"")

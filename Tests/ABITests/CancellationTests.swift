@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Cancellation, grace, and calls that are given up.
-struct CancellationTests {
+@Suite(.bothPlaces) struct CancellationTests {
   @Test(arguments: [CancelReason.abort, .deadline, .closing])
   func `the plugin sees why it is cancelled`(reason: CancelReason) async throws {
     try await PluginBench.adversary { (bench) async throws in

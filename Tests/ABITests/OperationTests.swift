@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// What plugins may ask of the host.
-struct OperationTests {
+@Suite(.bothPlaces) struct OperationTests {
   /// Asks for an operation from inside or outside a call; gives the status and the answer.
   private func ask(
     _ bench: PluginBench,

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Output that tools send ahead of their completion.
-struct OutputTests {
+@Suite(.bothPlaces) struct OutputTests {
   @Test func `frames arrive in order and before the completion`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       let host = FakeHost()

@@ -147,6 +147,7 @@ struct PluginBench: Sendable {
     let plugin = try await PluginFiles.load(
       path: path,
       settings: settings,
+      place: Place.current.place,
       environment: environment(reports, clock: clock, copies: copies)
     )
     return PluginBench(plugin: plugin, reports: reports, clock: clock, copies: copies)
@@ -173,6 +174,7 @@ struct PluginBench: Sendable {
     )
     // One process runs all tests.
     environment.retiredLimit = .max
+    environment.runner = Place.program
     return environment
   }
 

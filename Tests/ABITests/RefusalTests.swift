@@ -150,10 +150,6 @@ struct RefusalTests {
       "requires the interface perdure.queue/1, which this host lacks"
     ),
     (
-      #""execution":{"mode":"runner"}"#,
-      "must run in a process of its own, which this version cannot do"
-    ),
-    (
       #""hooks":[{"point":"beforeTool","role":"guard"}]"#,
       "guards beforeTool, which this version cannot enforce"
     ),

@@ -49,7 +49,12 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     }
   }
 
-  static func plugin(_ name: String, _ number: Int, _ sentence: String) -> BadInput {
+  static func plugin(
+    _ name: String,
+    _ number: Int,
+    _ sentence: String,
+    _ more: [String] = []
+  ) -> BadInput {
     run(name, 5, sentence) { folder in
       [
         "--plugin",
@@ -59,7 +64,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
           in: folder,
           ["-DCASE=\(number)"]
         ),
-      ]
+      ] + more
     }
   }
 
@@ -158,12 +163,14 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     plugin("a plugin for ABI major 2", 6, "asks for ABI major 2"),
     plugin("a plugin that requires what is lacking", 7, "perdure.magic/1"),
     plugin("a plugin with two tools of one name", 8, "two tools named a"),
-    plugin("a plugin that demands a runner", 9, "process of its own"),
+    plugin(
+      "a plugin that must have a process of its own",
+      9,
+      "must run in a process of its own",
+      ["--isolation", "in-process"]
+    ),
     plugin("a schema with an unknown keyword", 10, "'patternProperties'"),
     plugin("a schema with a word that is no type", 11, "has a tool a whose parameters"),
-    run("a plugin in a runner", 5, "process of its own") { _ in
-      ["--plugin", Fixtures.wordcount, "--isolation", "runner"]
-    },
   ]
 
   static let models: [BadInput] = [

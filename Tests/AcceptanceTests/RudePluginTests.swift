@@ -1,3 +1,4 @@
+import Glibc
 import PerdureValue
 import Testing
 
@@ -61,6 +62,86 @@ import Testing
     #expect(result.error.contains("perdure: plugin test.rude crashed the process in tool:act"))
     let resumed = Program.run(["resume", "--store", folder.file("s.sqlite")], in: folder)
     #expect(resumed.output.contains("interrupted"))
+  }
+
+  @Test func `after a crash the next start leaves the plugin out and says so`() {
+    _ = run(["-DRUDE=abort()"])
+    let resumed = Program.run(["resume", "--store", folder.file("s.sqlite")], in: folder)
+    #expect(resumed.error.contains("safe mode: plugin test.rude is left out"))
+    #expect(resumed.error.contains("crashed an earlier process in tool:act"))
+    #expect(resumed.output.contains("interrupted"))
+  }
+
+  @Test func `naming the plugin again ends safe mode`() {
+    _ = run(["-DRUDE=abort()"])
+    let again = Program.run(
+      ["resume", "--store", folder.file("s.sqlite"), "--plugin", plugin([])],
+      in: folder
+    )
+    #expect(again.status == 0)
+    #expect(!again.error.contains("safe mode"))
+  }
+
+  @Test func `an overflow of the stack names the plugin`() {
+    let result = run(["-DRUDE=volatile char *big = __builtin_alloca(64 << 20); *big = 1"])
+    #expect(result.error.contains("perdure: plugin test.rude crashed the process in tool:act"))
+  }
+
+  // MARK: In a process of its own
+
+  @Test(arguments: ["abort()", "*(volatile int *)8 = 1", "exit(0)", "_exit(0)"])
+  func `in a process of its own an end costs the call only`(end: String) {
+    let result = run(["-include", "unistd.h", "-DRUDE=\(end)"], ["--isolation", "runner"])
+    #expect(result.status == 0)
+    #expect(result.output.contains("It says: "))
+    #expect(result.output.contains("interrupted"))
+    #expect(result.error.contains("the process of plugin test.rude"))
+  }
+
+  @Test func `in a process of its own a safe call is made again`() {
+    let flag = folder.file("flag")
+    let crash = #"if (access(FLAG, F_OK) != 0) { creat(FLAG, 0600); abort(); }"#
+    let result = run(
+      [
+        "-include", "fcntl.h", "-include", "unistd.h", #"-DFLAG="\#(flag)""#, "-DRUDE=\(crash)",
+        #"-DMORE="\"replay\": \"safe\",""#,
+      ],
+      ["--isolation", "runner"]
+    )
+    #expect(result.output == "It says: done\n")
+    #expect(result.status == 0)
+  }
+
+  @Test func `the header says where a plugin runs`() {
+    let result = run([], ["--isolation", "runner", "--json"])
+    #expect(result.events.first?["plugins"]?.array?.first?["isolation"] == "runner")
+    #expect(result.events.last?["type"] == "result")
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `no process of a plugin outlives a host that is killed`() throws {
+    let path = folder.file("alive")
+    try #require(unsafe mkfifo(path, 0o600) == 0)
+    let flags = [
+      "-include", "fcntl.h", "-include", "unistd.h", #"-DFIFO="\#(path)""#,
+      #"-DMORE="\"deadlineMs\": 60000,""#,
+      #"-DRUDE=if (write(open(FIFO, O_WRONLY), "x", 1) == 1) pause()"#,
+    ]
+    let running = Program.start(
+      [
+        "run", "--store", folder.file("s.sqlite"), "--plugin", plugin(flags), "--faux",
+        folder.write(Self.script, to: "script.json"), "--isolation", "runner", "Act",
+      ],
+      in: folder
+    )
+    // The plugin has the other end until it is gone.
+    let alive = unsafe open(path, O_RDONLY)
+    defer { close(alive) }
+    var byte: UInt8 = 0
+    #expect(unsafe read(alive, &byte, 1) == 1)
+    running.signal(SIGKILL)
+    #expect(running.wait().status == 128 + SIGKILL)
+    #expect(unsafe read(alive, &byte, 1) == 0)
   }
 
   @Test func `a tool that ignores its deadline is given up in time`() {

@@ -22,7 +22,7 @@ private let mayImport: [String: Set<String>] = {
     "Perdure": below.subtracting(["Perdure"]),
     "PerdureBench": below.union(["CSQLite"]),
     "PerdureCLI": base.union(["Perdure", "CPerdureLinux"]),
-    "PerdureRunner": ["PerdureValue", "CPerdureABI", "CPerdureLinux", "CFFI"],
+    "PerdureRunner": ["PerdurePluginHost", "PerdureValue", "CPerdureABI", "CPerdureLinux", "CFFI"],
     "PerdurePluginKit": ["PerdureValue", "CPerdureABI"],
     "PerdureTestKit": below,
   ]

@@ -22,4 +22,11 @@ int perdure_breadcrumb_current(perdure_breadcrumb *out);
  * as it would have. */
 void perdure_breadcrumb_report_crashes(void);
 
+/* From now on such a crash also leaves a file with the plugin's id as its name in the folder that the
+ * outgoing text of perdure_text.h names, with what it was in; 0 or -errno. Called before the above. */
+int perdure_breadcrumb_keep_crashes(void);
+
+/* Gives the calling thread a stack for signals, so that a stack that overflows is told of. */
+void perdure_breadcrumb_signal_stack(void);
+
 #endif

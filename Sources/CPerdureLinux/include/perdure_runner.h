@@ -10,7 +10,6 @@
 /* What a process may use; 0 leaves a limit as it is. */
 typedef struct perdure_runner_limits {
   uint64_t data_bytes;    /* private memory that can be written */
-  uint64_t address_bytes; /* all of the address space */
   uint64_t files;
   uint64_t processes; /* of this user in all, which is how the kernel counts */
 } perdure_runner_limits;

@@ -134,6 +134,18 @@ package enum HostText {
     )
   }
 
+  /// Removes a file; it may be gone already.
+  package static func removeFile(_ path: String) {
+    put(Array(path.utf8))
+    _ = perdure_path_remove()
+  }
+
+  /// Lets crashes in plugins leave a file with the plugin's id as its name in this folder.
+  package static func keepCrashes(in folder: String) {
+    put(Array(folder.utf8))
+    _ = perdure_breadcrumb_keep_crashes()
+  }
+
   // MARK: Environment
 
   /// Returns the value of a variable, or `nil`.

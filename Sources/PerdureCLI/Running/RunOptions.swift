@@ -90,6 +90,8 @@ enum RunOptions {
     var record = try base(arguments, recorded)
     if arguments.has("plugin") {
       record.plugins = try plugins(arguments.all("plugin"))
+      // Whoever names a plugin wants it, whatever it did.
+      for plugin in record.plugins { PluginCrashes.forget(plugin.id) }
     }
     if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
     if let word = try arguments.choice("durability", Durability.self) { record.durability = word }

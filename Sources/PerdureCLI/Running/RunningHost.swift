@@ -78,6 +78,11 @@ final class RunningHost: Sendable {
         try SignalWatch.watchPlugins(reporter)
       }
       for file in record.plugins {
+        if let target = PluginCrashes.culprit(file.id) {
+          let sentence = PluginCrashes.sentence(file, target)
+          onReport(Report(type: "plugin_disabled", message: sentence, extensionName: file.id))
+          continue
+        }
         let plugin = try await Plugin.load(
           path: file.path,
           isolation: record.isolation,

@@ -99,6 +99,7 @@ final class Invocation: Sendable {
     _ refused: inout DefinitionIdentity?
   ) async throws -> Step {
     if previous == nil, failure == nil { return await firstStep() }
+    if let failure, Self.isCutOff(failure) { await backOff() }
     var fault: String?
     var outdated: Outdated?
     let (step, _) = try await scheduler.session.stage { tx -> Step in
@@ -110,6 +111,14 @@ final class Invocation: Sendable {
         try await scheduler.cancellingTask(above: current) != nil
       {
         // Its own mark is about to be written.
+        return .end
+      }
+      if let failure, signal.reason == nil, Self.isCutOff(failure) {
+        // As after a crash of the host: the record decides.
+        var cut = current
+        cut.state = .pending(checkpoint: checkpoint)
+        cut.restarts = max(current.restarts ?? 0, 0).addingSaturated(1)
+        try await tx.replace(cut)
         return .end
       }
       if let failure {
@@ -143,6 +152,22 @@ final class Invocation: Sendable {
       report("task_faulted", fault)
     }
     return step
+  }
+
+  /// Whether it is not the code that failed, but the process that ran it that is gone.
+  private static func isCutOff(_ failure: any Error) -> Bool {
+    (failure as? PerdureError)?.code == .pluginFault
+  }
+
+  private static let firstPause: Int64 = 100_000_000
+  private static let longestPause: Int64 = 30_000_000_000
+
+  /// Waits longer each time that the task is cut off in a row, and not at all the first time.
+  private func backOff() async {
+    let restarts = scheduler.session.liveTask(record.id)?.restarts ?? 0
+    guard restarts > 0 else { return }
+    let pause = Self.firstPause << min(Int64(restarts) - 1, 16)
+    await scheduler.surroundings.clock.sleep(nanoseconds: min(pause, Self.longestPause))
   }
 
   /// What becomes of a task whose code was replaced.

@@ -45,6 +45,9 @@ struct Settlement {
     case .threw(let message):
       keep(reported.retained)
       fail(message, "tool_error")
+    case .cutOff(let error):
+      keep(reported.retained)
+      fail(error.description, "interrupted")
     case .abandoned:
       keep(reported.retained)
       fail("the call did not end in time and was given up; it may still be running", "interrupted")

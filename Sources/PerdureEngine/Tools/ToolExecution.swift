@@ -8,6 +8,8 @@ struct ToolExecution {
   enum End: Sendable {
     case returned(ToolResult)
     case threw(String)
+    /// The process that ran it is gone; the record of the call decides, as after a crash.
+    case cutOff(PerdureError)
     /// It answered neither its deadline nor its cancellation within its grace; it may still run.
     case abandoned
   }
@@ -27,6 +29,8 @@ struct ToolExecution {
       let result: End
       do {
         result = .returned(try await tool.execute(call))
+      } catch let error as PerdureError where error.code == .pluginFault {
+        result = .cutOff(error)
       } catch {
         result = .threw((error as? PerdureError)?.description ?? "\(error)")
       }

@@ -202,6 +202,10 @@ enum ToolTask {
     let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
     let (end, durationMs) = await execution.run(invocation)
     let reported = await running.finish()
+    if case .cutOff(let error) = end {
+      try runtime.checkSignal()
+      throw error
+    }
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }
     var settlement = Settlement(end, reported, durationMs)

@@ -125,6 +125,9 @@ enum FileAccess {
   /// Whether a process with this id exists.
   static func processExists(_ process: Int32) -> Bool { kill(process, 0) == 0 || errno != ESRCH }
 
+  /// Lets another thread run.
+  static func yield() { sched_yield() }
+
   /// The id of this process.
   static var processID: Int32 { getpid() }
 

@@ -47,6 +47,12 @@ import Synchronization
     unsafe head.initialize(to: Atomic(capacity > 0 ? 1 : 0))
   }
 
+  /// Frees the slots; nothing may use the table or a copy of it any more.
+  func free() {
+    unsafe slots.deinitialize(count: Int(capacity)).deallocate()
+    unsafe head.deinitialize(count: 1).deallocate()
+  }
+
   /// Takes a free slot for `record`; `nil` if there is none.
   func open(_ record: AnyObject) -> UInt64? {
     guard let index = pop() else { return nil }
@@ -56,6 +62,27 @@ import Synchronization
     let generation = ((old >> 32) &+ 1) & 0xFFFF_FFFF
     unsafe slot.pointee.state.store(generation << 32 | Self.open, ordering: .releasing)
     return generation << 32 | kind | UInt64(index + 1)
+  }
+
+  /// Opens the slot of an id that the table of another process gave out.
+  ///
+  /// One thread does all of that, and `open` is not used then; `false` if the slot is not free.
+  func adopt(_ id: UInt64, _ record: AnyObject) -> Bool {
+    guard let index = index(of: id) else { return false }
+    let slot = unsafe slots + index
+    let state = unsafe slot.pointee.state.load(ordering: .acquiring)
+    guard state & (Self.phaseMask | Self.userMask) == 0 else { return false }
+    unsafe slot.pointee.record = Unmanaged.passRetained(record)
+    unsafe slot.pointee.state.store((id >> 32) << 32 | Self.open, ordering: .releasing)
+    return true
+  }
+
+  /// Whether an id was given out here, as far as the generation of its slot tells.
+  func wasIssued(_ id: UInt64) -> Bool {
+    guard let index = index(of: id) else { return false }
+    let state = unsafe slots[index].state.load(ordering: .acquiring)
+    let age = UInt32(truncatingIfNeeded: state >> 32) &- UInt32(truncatingIfNeeded: id >> 32)
+    return Int32(bitPattern: age) >= 0
   }
 
   /// Keeps an open slot from being freed; `nil` if the id is over or never was.

@@ -8,6 +8,9 @@ import Glibc
   let pointer: UnsafePointer<CChar>
   let length: Int
 
+  /// The string as such.
+  var text: String { unsafe String(cString: pointer) }
+
   init(_ text: String) {
     let bytes = Array(text.utf8) + [0]
     length = bytes.count - 1
@@ -153,6 +156,8 @@ import Glibc
 struct PluginRefusal: Error, Sendable {
   var code: Int32
   var message: String
+  /// Where it did: `load`, `entry` or `activate`, if a runner tells.
+  var step: String?
 }
 
 /// A shared library that was mapped and stays mapped.

@@ -1,3 +1,4 @@
+internal import CPerdureLinux
 import Glibc
 internal import PerdureModel
 
@@ -108,6 +109,7 @@ internal import PerdureModel
   }
 
   private func work() {
+    perdure_breadcrumb_signal_stack()
     while let job = next() { job() }
   }
 

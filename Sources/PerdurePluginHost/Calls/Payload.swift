@@ -47,11 +47,14 @@ enum BorderProblem: Error {
   case shape(String, at: String)
   /// `must` names members that this version does not know.
   case fields([String], at: String)
+  /// What a runner told of bytes that it could not send.
+  case told(String, reason: String, code: BorderCode)
 
   var code: BorderCode {
     switch self {
     case .shape: .invalid
     case .flags, .fields: .unsupported
+    case .told(_, _, let code): code
     default: .encoding
     }
   }
@@ -70,6 +73,7 @@ enum BorderProblem: Error {
     case .fields(let names, let pointer):
       "members in \"must\" that this version does not know (\(names.joined(separator: ", ")))"
         + " at \(pointer)"
+    case .told(let phrase, _, _): phrase
     }
   }
 
@@ -82,6 +86,7 @@ enum BorderProblem: Error {
     case .mediaType: "media_type"
     case .flags, .fields: "fields"
     case .shape: "shape"
+    case .told(_, let reason, _): reason
     }
   }
 }

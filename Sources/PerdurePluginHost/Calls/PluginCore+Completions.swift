@@ -106,7 +106,6 @@ extension PluginCore {
     let kind: PerdureError.Code =
       switch code {
       case .cancelled: .cancelled
-      case .pluginFault: .pluginFault
       default: "tool_error"
       }
     var details: JSONObject = ["code": .int(Int(failure.status))]

@@ -18,6 +18,8 @@ final class PluginCore: Sendable {
   let threads: PluginThreads
   /// Where answers and requests of the plugin go, if this is the runner of a host.
   let relay: (any PluginRelay)?
+  /// Whether the plugin's code runs in a process of its own.
+  let isIsolated: Bool
   let name: ImmortalName
   let strikes = Mutex(StrikeCount())
   let logBudget = Mutex(LogBudget())
@@ -35,9 +37,11 @@ final class PluginCore: Sendable {
     generation: Int,
     environment: PluginEnvironment,
     settings: JSONObject,
+    isIsolated: Bool = false,
     relay: (any PluginRelay)? = nil
   ) {
     self.relay = relay
+    self.isIsolated = isIsolated
     id = manifest.id
     version = manifest.version
     self.generation = generation
@@ -47,6 +51,12 @@ final class PluginCore: Sendable {
     // Every call may sit in the plugin's code, beside one control call and the callbacks.
     threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
     name = Immortals.name(manifest.id)
+  }
+
+  deinit {
+    // Only for plugins in processes of their own: the others are kept for ever, with what they call.
+    calls.free()
+    requests.free()
   }
 
   // MARK: Calls

@@ -12,13 +12,6 @@ extension PluginFiles {
         "use a newer host or make the interface optional"
       )
     }
-    if manifest.execution.mode == .runner || ["ffi", "go"].contains(manifest.runtime) {
-      throw refused(
-        path,
-        "must run in a process of its own, which this version cannot do",
-        "use a version of Perdure with perdure-runner"
-      )
-    }
     if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
       throw refused(
         path,

@@ -106,7 +106,7 @@ extension OperationRun {
         "openCalls": .int(Int64(PluginCore.openCalls)),
         "openRequests": .int(Int64(PluginCore.openRequests)),
       ],
-      "isolated": false,
+      "isolated": .bool(core.isIsolated),
       "plugin": [
         "id": .string(core.id), "version": .string(core.version),
         "generation": .int(core.generation),
