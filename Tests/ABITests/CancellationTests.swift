@@ -43,6 +43,8 @@ import Testing
   }
 
   @Test func `a completion after the call was given up is stale and a strike`() async throws {
+    // A process of its own would be killed when the call is given up.
+    guard Place.current == .inProcess else { return }
     let clock = ManualClock()
     try await PluginBench.adversary(clock: clock) { (bench) async throws in
       let host = FakeHost(time: clock)
@@ -64,7 +66,9 @@ import Testing
       let task = await bench.cancelled("keep", reason: .deadline, host: host)
       await clock.waitForSleeper(of: .milliseconds(1_000))
       host.state.withLock { $0.isOver = true }
-      #expect(try await bench.text("complete_kept") == "-3")
+      // The runner does not know what the host, which drops the completion, knows.
+      let code = Place.current == .runner ? "0" : "-3"
+      #expect(try await bench.text("complete_kept") == code)
       _ = await task.result
       #expect(bench.plugin.strikes == 1)
     }

@@ -222,7 +222,7 @@ final class RunnerConnection: RemoteCalls {
     activated.fire(.failure(refusal))
     deactivated.fire(nil)
     for (id, call) in left.1 where core.end(call, id) { core.settle(call, .failed(fault(death))) }
-    for entered in left.0 { entered.left(RunnerClock().monotonic() - entered.begin) }
+    for entered in left.0 { entered.left(core.environment.clock.monotonic() &- entered.begin) }
     core.cancelLooseRequests()
     died.fire(death)
     onDeath(self, death)
@@ -256,7 +256,7 @@ final class RunnerConnection: RemoteCalls {
       left(0)
       return true
     }
-    let begin = RunnerClock().monotonic()
+    let begin = core.environment.clock.monotonic()
     let isOpen = state.withLock { state in
       guard !state.isDead, state.verdict == nil else { return false }
       state.entered[id] = OpenCall(call: call, left: left, begin: begin)
@@ -327,7 +327,7 @@ final class RunnerConnection: RemoteCalls {
     guard let entered = state.withLock({ $0.entered.removeValue(forKey: frame.call) }) else {
       throw .descriptor("the start of a call that was never made")
     }
-    defer { entered.left(RunnerClock().monotonic() - entered.begin) }
+    defer { entered.left(core.environment.clock.monotonic() &- entered.begin) }
     guard frame.status != 0 else { return }
     state.withLock { _ = $0.open.removeValue(forKey: frame.call) }
     if core.end(entered.call, frame.call) {
