@@ -228,7 +228,8 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     check(row)
   }
 
-  @Test(arguments: 1...11)
+  // Number 9 is refused only in the process of the host.
+  @Test(arguments: (1...11).filter { $0 != 9 })
   func `what run refuses is refused by inspection too`(_ number: Int) {
     let folder = Folder()
     let plugin = Fixtures.compile(

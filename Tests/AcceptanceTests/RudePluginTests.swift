@@ -104,7 +104,7 @@ import Testing
     let result = run(
       [
         "-include", "fcntl.h", "-include", "unistd.h", #"-DFLAG="\#(flag)""#, "-DRUDE=\(crash)",
-        #"-DMORE="\"replay\": \"safe\",""#,
+        #"-DMORE="\"replay\": \"safe\", \"deadlineMs\": 60000,""#,
       ],
       ["--isolation", "runner"]
     )
