@@ -15,5 +15,6 @@
 #include "perdure_storage.h"
 #include "perdure_terminal.h"
 #include "perdure_text.h"
+#include "perdure_timers.h"
 
 #endif
