@@ -26,7 +26,7 @@ extension Scheduler {
     let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
       let sleeps = state.sleepers.count > state.questions.count
       let mayStart = state.isEnabled && (!state.candidates.isEmpty || sleeps)
-      let mayChange = state.refusal == nil && !(state.changes.isEmpty && state.work.isEmpty)
+      let mayChange = state.refusal == nil && (state.hasNews || !state.work.isEmpty)
       let isQuiet = state.invocations.isEmpty && !state.isPassing && !mayStart && !mayChange
       guard isQuiet || state.isClosing else { return [] }
       defer { state.quietWaiters = [] }

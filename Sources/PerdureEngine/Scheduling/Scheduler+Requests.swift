@@ -108,7 +108,7 @@ extension Scheduler {
 
   private func isIdle(_ conversation: ConversationID?) -> Bool {
     state.withLock { state in
-      guard state.changes.isEmpty else { return false }
+      guard !state.hasNews else { return false }
       return conversation.map { !state.forest.hasWork(below: .conversation($0)) }
         ?? !state.forest.hasWork
     }

@@ -11,6 +11,9 @@ package final class Scheduler: Sendable {
   struct Change {
     var record: TaskRecord
     var previous: TaskRecord?
+
+    /// Whether nothing can follow for any task, because the one that runs only went on.
+    var isProgress: Bool { record.state.status == .running && !record.abortRequested }
   }
 
   struct State {
@@ -47,6 +50,15 @@ package final class Scheduler: Sendable {
     var obstacleFollower: (@Sendable (TaskID, String?) -> Void)?
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
     var lastWake: Wake?
+
+    // So many changes are taken in at once at the latest, so that they take no room.
+    private static let longestBacklog = 64
+
+    /// Whether something was committed from which something may follow.
+    var hasNews: Bool {
+      changes.count >= Self.longestBacklog
+        || changes.contains { !$0.isProgress || blocked[$0.record.id] != nil }
+    }
   }
 
   let session: Session
@@ -126,7 +138,7 @@ package final class Scheduler: Sendable {
       let mayReserve =
         !state.candidates.isEmpty || (state.sleepers.first.map { $0.key <= now } ?? false)
         || !state.abandoned.isEmpty
-      guard !state.changes.isEmpty || !state.work.isEmpty || state.isEnabled && mayReserve else {
+      guard state.hasNews || !state.work.isEmpty || state.isEnabled && mayReserve else {
         return false
       }
       if state.isPassing {
