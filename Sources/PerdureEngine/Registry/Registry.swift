@@ -14,6 +14,8 @@ package struct InstalledExtension: Sendable {
   package var isPinned = false
   /// The code of its task types.
   package var tasks: [TaskDefinition] = []
+  /// Differs for each installation.
+  let identity = DefinitionIdentity()
 
   // Strings of Swift are equal when they look alike; names are equal when their bytes are.
   func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
