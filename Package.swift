@@ -159,7 +159,7 @@ let package = Package(
       name: "PerdureEngineTests",
       dependencies: [
         "FaultyDisk", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
-        "PerdureValue",
+        "PerdureValue", "TestPrograms",
       ],
       swiftSettings: safe
     ),
@@ -185,7 +185,7 @@ let package = Package(
     ),
     .testTarget(
       name: "PerdureValueTests",
-      dependencies: ["PerdureTestKit", "PerdureValue"],
+      dependencies: ["PerdureTestKit", "PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
   ]

@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// Deaths between the admission, the execution and the settlement of a nested call.
-@Suite(.timeLimit(.minutes(2))) struct NestedCallCrashTests {
+@Suite(.timeLimit(.minutes(5))) struct NestedCallCrashTests {
   private static func tools(_ replay: ReplayPolicy, _ effects: Log<String>) -> [Tool] {
     [
       plainTool("effect", replay: replay) { call in
