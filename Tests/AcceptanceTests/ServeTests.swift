@@ -168,7 +168,6 @@ import Testing
     let result = perdure(["run", "--max-retries", "7", "Hi"])
     #expect(result.status == 3)
     #expect(result.error.contains("in another way"))
-    #expect(perdure(["log"]).status == 0)
     #expect(perdure(["run", "--faux", folder.file("hello.json"), "Hi"]).status == 0)
     end(host)
   }

@@ -78,6 +78,8 @@ final class ControlServer: Sendable {
         }
       )
     } catch {
+      // Given up: the end of the connection says it, and there the work goes on.
+      if Task.isCancelled { return }
       answer = .failed(error as? PerdureError ?? PerdureError("internal", "\(error)"))
     }
     let frame = answer.frame(request.id)

@@ -36,10 +36,10 @@ enum ServeVerb {
         "give the path of a file or folder"
       )
     }
-    let approvals = try arguments.has("approvals") ? ApprovalMode(arguments) : .wait
-    guard approvals != .ask else {
+    guard arguments.value("approvals") != "ask" else {
       throw UsageError.make("--approvals cannot be 'ask' here", "use wait or deny")
     }
+    let approvals = try arguments.has("approvals") ? ApprovalMode(arguments) : .wait
     let store = try await address.open(
       durability: try arguments.choice("durability", Durability.self) ?? .full,
       isOwn: !arguments.has("store")
