@@ -5,6 +5,7 @@
 
 #include "perdure_bench.h"
 #include "perdure_breadcrumb.h"
+#include "perdure_channel.h"
 #include "perdure_clock.h"
 #include "perdure_copies.h"
 #include "perdure_curl.h"
