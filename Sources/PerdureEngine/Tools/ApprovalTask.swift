@@ -16,7 +16,7 @@ enum ApprovalTask {
     ],
     abort: { runtime, _ in
       try await runtime.commit { _, record in
-        .terminal(.aborted(reason: record.abortReason?.string))
+        .terminal(.aborted())
       }
     },
     migrate: nil,
