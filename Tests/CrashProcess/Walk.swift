@@ -71,34 +71,36 @@ struct Walk {
   }
 
   private var script: ScriptedModel {
-    ScriptedModel(fetch: { Self.turn(Int($0["turn"]?.int ?? 0)) }) { [walk] request in
-      if walk == .deferral {
-        let turn = ScriptedModel.turn(of: request)
-        return [[.deferred(handle: ["pollAfterMs": 0, "turn": .int(Int64(turn))])]]
-      }
-      if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
-      if walk == .retry, request.attempt < 2 {
-        return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
-      }
-      let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
-      if walk.summarizes {
-        if asked == "go" { return ScriptedModel.text(String(repeating: "long ", count: 200)) }
-        let isShort = request.messages.contains { "\($0)".contains("<summary>") }
-        if walk == .overflow, !isShort {
-          return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
-        }
-      }
-      guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
-        return ScriptedModel.text("the ", "answer")
-      }
-      if let outer = walk.outerTool, asked == "go" {
-        return ScriptedModel.calls(("c1", outer, [:]))
-      }
-      guard asked == "go" || asked == Subagent.question else {
-        return ScriptedModel.text("the ", "answer")
-      }
-      return Self.turn(0)
+    ScriptedModel(fetch: { Self.turn(Int($0["turn"]?.int ?? 0)) }, answer)
+  }
+
+  private func answer(_ request: ModelRequest) -> [[ModelEvent]] {
+    if walk == .deferral {
+      let turn = ScriptedModel.turn(of: request)
+      return [[.deferred(handle: ["pollAfterMs": 0, "turn": .int(Int64(turn))])]]
     }
+    if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
+    if walk == .retry, request.attempt < 2 {
+      return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
+    }
+    let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
+    if walk.summarizes {
+      if asked == "go" { return ScriptedModel.text(String(repeating: "long ", count: 200)) }
+      let isShort = request.messages.contains { "\($0)".contains("<summary>") }
+      if walk == .overflow, !isShort {
+        return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
+      }
+    }
+    guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
+      return ScriptedModel.text("the ", "answer")
+    }
+    if let outer = walk.outerTool, asked == "go" {
+      return ScriptedModel.calls(("c1", outer, [:]))
+    }
+    guard asked == "go" || asked == Subagent.question else {
+      return ScriptedModel.text("the ", "answer")
+    }
+    return Self.turn(0)
   }
 
   /// Two calls, and then an answer.
