@@ -36,7 +36,7 @@ import Testing
       try await $0.createTask(Self.plain, "x", .init(conversation: root.id))
     }
     try await first.close()
-    let second = try await open(storage, resume: true)
+    let second = try await open(MemoryStorage(continuing: storage), resume: true)
     await second.waitUntilQuiet()
     let record = try #require(try await second.task(id))
     #expect(try Self.plain.result(of: record) == "ran")
