@@ -159,23 +159,27 @@ package final class Engine: Sendable {
     return record.id
   }
 
-  /// Creates a conversation that nobody owns.
+  /// Creates a conversation, which nobody owns unless a task is named.
   package func createConversation(
+    ownedBy owner: TaskID? = nil,
     configure change: JSONObject = [:],
     _ body: Beginning? = nil
   ) async throws -> ConversationID {
-    try await session.commit { try await begin($0.createConversation(), change, body, $0) }
+    try await session.commit { tx in
+      try await begin(tx.createConversation(owner: owner), change, body, tx)
+    }
   }
 
   /// Creates a conversation that inherits what another one sees up to and including an entry.
   package func fork(
     _ parent: ConversationID,
     at entry: EntryID,
+    ownedBy owner: TaskID? = nil,
     configure change: JSONObject = [:],
     _ body: Beginning? = nil
   ) async throws -> ConversationID {
     try await session.commit(conversation: parent) { tx in
-      try await begin(tx.forkConversation(parent, at: entry), change, body, tx)
+      try await begin(tx.forkConversation(parent, at: entry, owner: owner), change, body, tx)
     }
   }
 

@@ -109,10 +109,8 @@ import Testing
     let result = try await TestBench.results(second).first
     #expect(result?.contentText.contains("interrupted") == true)
     let nested = try #require(try await TestBench.tasks(second).first { $0.input["key"] != nil })
-    guard case .aborted(let reason, _)? = nested.state.outcome else {
-      return #expect(Bool(false), "\(String(describing: nested.state.outcome))")
-    }
-    #expect(reason == "restart")
+    #expect(nested.state.outcome == .aborted(result: ["kind": "nested"]))
+    #expect(nested.abortReason == "restart")
     try await next.end(second)
     try await engine.close()
   }

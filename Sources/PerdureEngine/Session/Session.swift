@@ -18,6 +18,8 @@ package final class Session: Sendable {
     var insideObservers: [InsideObserver] = []
     var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
+    /// The last commit of which the storage has said that it is on disk.
+    var flushedThrough: Int64 = 0
     /// Nothing that is asked for from outside is admitted any more.
     var isSealed = false
     var isClosing = false

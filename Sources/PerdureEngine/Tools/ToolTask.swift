@@ -306,7 +306,7 @@ enum ToolTask {
       ? "the call was \(code) while it ran; whether it took effect is not known"
       : "the call was \(code) before it started"
     var settlement = Settlement(
-      outcome: .aborted(reason: record.abortReason?.string),
+      outcome: .aborted(),
       failure: ToolDiagnostic(.error, text, code: code),
       fromSlot: true
     )
