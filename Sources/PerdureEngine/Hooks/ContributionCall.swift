@@ -3,7 +3,7 @@ import PerdureValue
 import Synchronization
 
 /// The engine's side of one call of a hook or section: reads and memos, until the call is over.
-final class ContributionCall: HookContext {
+final class ContributionCall: HookContext, ContributionPort {
   let agent: AgentInfo
   private let runtime: TaskRuntime
   private let extensionName: String
@@ -42,6 +42,10 @@ final class ContributionCall: HookContext {
   var isCancelled: Bool {
     Task.isCancelled || runtime.signal.reason != nil || isOver.withLock { $0 }
   }
+
+  var cancelReason: CancelReason? { runtime.signal.reason }
+
+  func tasksAbove() async throws -> Set<TaskID> { try await runtime.tasksAbove() }
 
   func now() -> Int64 { runtime.now }
 

@@ -10,6 +10,8 @@ package struct InstalledExtension: Sendable {
   package var sections: [PromptSection] = []
   package var hooks: [Hook] = []
   package var wraps: [Wrap] = []
+  /// The tools that may take the place of those of extensions before it; absent: all of them.
+  var replacing: Set<String>?
   /// Whether no conversation can do without it.
   package var isPinned = false
   /// The code of its task types.
@@ -56,9 +58,15 @@ package final class Registry: Sendable {
   /// Whether any extension has hooks.
   var hasHooks: Bool { state.withLock { $0.contains { !$0.hooks.isEmpty } } }
 
+  /// Whether any extension has hooks at this point.
+  func hasHooks(_ point: Hook.Point) -> Bool {
+    state.withLock { $0.contains { $0.hooks.contains { $0.point == point } } }
+  }
+
   /// Adds an extension, or replaces the one of the same name in its place.
   ///
-  /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.
+  /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice, or
+  /// if the wishes for orders lead in a circle.
   package func install(_ value: Extension) throws {
     var checked = try Self.check(value)
     checked.isPinned = pinned.contains { checked.has($0) }
@@ -66,11 +74,15 @@ package final class Registry: Sendable {
       for other in installed where !other.has(value.name) {
         try Self.check(checked.tasks, against: other)
       }
-      if let position = installed.firstIndex(where: { $0.has(value.name) }) {
-        installed[position] = checked
+      var changed = installed
+      if let position = changed.firstIndex(where: { $0.has(value.name) }) {
+        changed[position] = checked
       } else {
-        installed.append(checked)
+        changed.append(checked)
       }
+      try InstalledExtension.checkClashes(changed)
+      try InstalledExtension.checkOrders(changed)
+      installed = changed
     }
     publish()
   }
@@ -142,6 +154,7 @@ package final class Registry: Sendable {
       sections: value.sections,
       hooks: value.hooks,
       wraps: value.wraps,
+      replacing: value.replacing,
       tasks: try tasks(of: value)
     )
   }

@@ -84,7 +84,9 @@ enum ToolTask {
     }
     let judged: JSON
     var questions: [ApprovalQuestion] = []
-    switch try await ToolHooks(phase: phase).beforeTool(hooked(call, checked, tool)) {
+    var shown = hooked(call, checked, tool)
+    shown.consents = try await approvals.consents()
+    switch try await ToolHooks(phase: phase).beforeTool(shown) {
     case .deny(let reason):
       return try await refuse(runtime, call, "blocked", "the call was blocked: \(reason)")
     case .ask(let asked, let arguments): (questions, judged) = (asked, arguments)
@@ -205,9 +207,10 @@ enum ToolTask {
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }
     var settlement = Settlement(end, reported, durationMs)
+    var shown = hooked(call, arguments, installed)
+    shown.durationMs = durationMs
     settlement.apply(
-      try await ToolHooks(phase: phase)
-        .afterTool(hooked(call, arguments, installed), settlement.result)
+      try await ToolHooks(phase: phase).afterTool(shown, settlement.result)
     )
     settlement.bound(tool.outputLimits)
     if let text = settlement.check(installed, isNested: call.nested != nil) {

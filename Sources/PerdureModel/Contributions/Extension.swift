@@ -2,8 +2,7 @@ public import PerdureValue
 
 /// A named bundle of contributions.
 ///
-/// A Swift value and a plugin provide the same thing; plugins bring tools so far. What a
-/// conversation selects counts in it, in the order of the selection; task types count for every
+/// A Swift value and a plugin provide the same thing. What a conversation selects counts in it, in the order of the selection; task types count for every
 /// conversation.
 public struct Extension: Sendable {
   /// The name under which conversations select it.
@@ -17,6 +16,8 @@ public struct Extension: Sendable {
   public var tasks: [any TaskContribution]
   /// The kinds of documents that a plugin keeps.
   package var documents: [DocumentDeclaration] = []
+  /// The tools that may take the place of those of extensions before it; absent: all of them.
+  package var replacing: Set<String>?
 
   /// Makes an extension.
   public init(
