@@ -15,6 +15,8 @@ package struct PluginEnvironment: Sendable {
   package var checkSchema: @Sendable (JSON) throws -> Void
   /// How many closed plugins may stay mapped before no more are loaded.
   package var retiredLimit = 256
+  /// Whether nothing may go on without the plugin: while it is down, its observers deny like guards.
+  package var isRequired = false
   /// Gives bytes from chance; tests give seeded ones.
   package var random: @Sendable (Int) -> [UInt8]
 

@@ -45,6 +45,8 @@ final class PluginCall: Sendable {
   let host: (any ToolCallHost)?
   /// What it may ask of the engine; absent for calls that no engine makes.
   let operations: (any CallOperations)?
+  /// Where it stands in the engine.
+  let place: CallPlace
   private let state = Mutex(State())
 
   private struct State {
@@ -58,6 +60,8 @@ final class PluginCall: Sendable {
     var reader: CheckedContinuation<News, Never>?
     var requests: Set<UInt64> = []
     var settled = false
+    var timer: CallTimer?
+    var streams: StreamTable?
   }
 
   init(
@@ -65,13 +69,40 @@ final class PluginCall: Sendable {
     label: String,
     plugin: String,
     host: (any ToolCallHost)?,
-    operations: (any CallOperations)? = nil
+    operations: (any CallOperations)? = nil,
+    place: CallPlace = CallPlace()
   ) {
+    self.place = place
     self.kind = kind
     self.operations = operations
     self.label = label
     self.plugin = plugin
     self.host = host
+  }
+
+  /// The deadline that stands still while the host works for the call.
+  var timer: CallTimer? { state.withLock { $0.timer } ?? place.timer }
+
+  /// Takes the deadline of a call that was begun without one.
+  func adopt(_ timer: CallTimer) { state.withLock { $0.timer = timer } }
+
+  /// The streams that it was given.
+  var streams: StreamTable {
+    state.withLock { state in
+      if let streams = state.streams { return streams }
+      let streams = StreamTable()
+      if state.settled { streams.closeAll() }
+      state.streams = streams
+      return streams
+    }
+  }
+
+  /// Closes its streams.
+  func closeStreams() { state.withLock { $0.streams }?.closeAll() }
+
+  /// Whether there is an outcome or a refusal for the reader.
+  var hasEnded: Bool {
+    state.withLock { $0.news.outcome != nil || $0.news.refusal != nil }
   }
 
   // MARK: The id

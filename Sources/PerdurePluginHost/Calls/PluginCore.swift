@@ -11,7 +11,13 @@ final class PluginCore: Sendable {
   let version: String
   let generation: Int
   let environment: PluginEnvironment
-  let settings: JSONObject
+  /// What the plugin was told last.
+  let settingsState: Mutex<(members: JSONObject, revision: Int)>
+  /// How many of its calls run at once.
+  let slots: CallSlots
+  let closing = ClosingFlag()
+  /// Whether the operator wants nothing to go on without it.
+  let isRequired: Bool
   let permissions: JSONObject
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
@@ -33,12 +39,22 @@ final class PluginCore: Sendable {
     version = manifest.version
     self.generation = generation
     self.environment = environment
-    self.settings = settings
+    settingsState = Mutex((settings, 1))
+    slots = CallSlots(manifest.execution.maxConcurrency)
+    isRequired = environment.isRequired
     permissions = manifest.permissions.json
-    // Every call may sit in the plugin's code, beside one control call and the callbacks.
-    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
+    // Every call may sit in the plugin's code, and within each of these others that hold no slot,
+    // beside one control call and the callbacks.
+    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 24)
     name = Immortals.name(manifest.id)
   }
+
+  /// The settings that count.
+  var settings: JSONObject { settingsState.withLock { $0.members } }
+  /// Counts their changes.
+  var settingsRevision: Int { settingsState.withLock { $0.revision } }
+  /// Whether it takes no more calls.
+  var isDown: Bool { closing.isSet }
 
   // MARK: Calls
 
@@ -79,6 +95,33 @@ final class PluginCore: Sendable {
     left(0)
   }
 
+  /// Starts a call on the calling thread; returns how long the plugin's code took.
+  func startHere(
+    _ call: PluginCall,
+    _ code: PluginCode,
+    target: ImmortalName,
+    input: [UInt8],
+    deadline: UInt64
+  ) -> Int64 {
+    guard let id = calls.open(call) else {
+      call.refused(BorderCode.busy.rawValue)
+      return 0
+    }
+    _ = call.bind(id)
+    live.withLock { $0.calls[ObjectIdentifier(call)] = call }
+    let begin = environment.clock.monotonic()
+    let status = code.start(id, target: target, input: input, deadline: deadline)
+    let nanoseconds = environment.clock.monotonic() &- begin
+    if status != 0 {
+      if end(call, id) {
+        call.refused(status)
+      } else {
+        strike("refused \(call.label) after it had completed it")
+      }
+    }
+    return nanoseconds
+  }
+
   /// Takes the id from the plugin; `false` if the call was over.
   private func end(_ call: PluginCall, _ id: UInt64) -> Bool {
     forget(call)
@@ -114,6 +157,7 @@ final class PluginCore: Sendable {
     if cancellation.id != 0 { calls.cancel(cancellation.id, reason: reason.rawValue) }
     if let callback = cancellation.callback { tell(callback, call, cancellation.id, reason) }
     for request in cancellation.requests { cancelRequest(request, reason: "\(reason)") }
+    call.place.inner?.cancel()
   }
 
   /// Runs the plugin's callback on one of its threads, unless the call is over by then.
@@ -144,6 +188,7 @@ final class PluginCore: Sendable {
     forget(call)
     call.settle(outcome)
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    call.closeStreams()
   }
 
   // MARK: Requests
@@ -177,6 +222,16 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.insert(id) }
     }
     accepted(id)
+    if let call, call.place.isInline, name != "next" {
+      answer(
+        id,
+        .failed(
+          RequestFailure(.invalid, "an inline call can only ask for next", reason: "not_here")
+        )
+      )
+      return nil
+    }
+    if operation.pauses { call?.timer?.pause() }
     if let result = OperationRun(core: self, request: request, id: id).begin(input) {
       answer(id, result)
     }
@@ -187,11 +242,16 @@ final class PluginCore: Sendable {
   @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
     guard let request = takeRequest(id) else { return false }
     if let call = request.call {
+      if request.operation.pauses { call.timer?.resume() }
       call.remove(request: id)
     } else {
       looseRequests.withLock { _ = $0.remove(id) }
     }
     guard let done = request.done else { return true }
+    if request.call?.place.isInline == true {
+      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
+      return true
+    }
     threads.run { [name] in
       withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
     }

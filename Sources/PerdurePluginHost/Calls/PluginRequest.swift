@@ -43,6 +43,13 @@ struct RequestFailure: Error, Sendable {
     }
   }
 
+  /// The failure as the end of a stream.
+  var json: JSON {
+    [
+      "code": .int(Int64(code.rawValue)), "message": .string(message), "detail": .object(detail),
+    ]
+  }
+
   /// The details that travel beside the message.
   var detail: JSONObject {
     var detail: JSONObject = ["reason": .string(reason)]

@@ -19,21 +19,6 @@ extension PluginFiles {
         "use a version of Perdure with perdure-runner"
       )
     }
-    if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
-      throw refused(
-        path,
-        "guards \(hook.point), which this version cannot enforce",
-        "use a newer host"
-      )
-    }
-    if let wrap = manifest.wraps.first(where: { $0.role == .guard }) {
-      let what = wrap.tool.map { "tool \($0)" } ?? "section \(wrap.section ?? "")"
-      throw refused(
-        path,
-        "guards the \(what) with a wrap, which this version cannot enforce",
-        "use a newer host or make the wrap an observer"
-      )
-    }
   }
 
   /// Throws if a tool has parameters that cannot be checked here.

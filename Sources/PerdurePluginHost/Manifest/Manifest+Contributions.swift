@@ -1,3 +1,4 @@
+import PerdureModel
 import PerdureValue
 
 extension CallOptions {
@@ -63,11 +64,18 @@ extension ManifestHook {
     point = try reader.name("point", "a hook point", Self.isPoint)
     role = try reader.required("role", reader.word("role", as: ManifestRole.self))
     changes = try reader.bool("changes") ?? false
-    try reader.checkOrder()
+    order = try reader.order()
     tools = try reader.strings("tools")
     fields = try reader.any("fields") == nil ? nil : reader.strings("fields")
     options = try CallOptions(&reader, inline: true)
+    if role == .guard, Self.watched.contains(point) {
+      throw .shape("a guard of \(point), where nothing can be denied", at: reader.path("role"))
+    }
   }
+
+  private static let watched: Set<String> = [
+    "afterResponse", "onYield", "afterTools", "onAbort", "conversationCreated",
+  ]
 
   private static func isPoint(_ text: String) -> Bool {
     if points.contains(text) { return true }
@@ -85,16 +93,10 @@ extension ManifestWrap {
       throw .shape("a wrap without exactly one of tool and section", at: reader.pointer)
     }
     role = try reader.word("role", as: ManifestRole.self) ?? .guard
-    try reader.checkOrder()
-    _ = try reader.section("override") { reader throws(BorderProblem) in
-      _ = try reader.string("description")
-      _ = try reader.object("parameters")
-      _ = try reader.object("outputLimits")
-      for (name, only) in [("executionMode", "sequential"), ("replay", "unsafe")] {
-        if let word = try reader.string(name), word != only {
-          throw .shape("an override that is not stricter", at: reader.path(name))
-        }
-      }
+    order = try reader.order()
+    override = try reader.section("override", WrapOverride.init)
+    if override != nil, tool == nil {
+      throw .shape("an override of a section", at: reader.path("override"))
     }
     options = try CallOptions(&reader, inline: true)
   }
@@ -153,11 +155,13 @@ extension ManifestDocument {
 }
 
 extension FieldReader {
-  /// Checks `order`, which moves a contribution before or after those of other plugins.
-  fileprivate mutating func checkOrder() throws(BorderProblem) {
-    _ = try section("order") { reader throws(BorderProblem) in
-      _ = try reader.names("before", "a plugin id", Names.isPluginID)
-      _ = try reader.names("after", "a plugin id", Names.isPluginID)
-    }
+  /// Gives where a contribution stands among those of other plugins.
+  fileprivate mutating func order() throws(BorderProblem) -> ContributionOrder {
+    try section("order") { reader throws(BorderProblem) in
+      ContributionOrder(
+        before: try reader.names("before", "a plugin id", Names.isPluginID),
+        after: try reader.names("after", "a plugin id", Names.isPluginID)
+      )
+    } ?? ContributionOrder()
   }
 }

@@ -1,4 +1,4 @@
-internal import PerdureModel
+package import PerdureModel
 package import PerdureValue
 
 /// What a plugin says about itself, read before any of its code runs.
@@ -84,6 +84,8 @@ package struct ManifestPermissions: Sendable {
   package var json: JSONObject = [:]
   package var environment: Environment?
   package var conversations = Conversations.own
+  /// Whether it may ask people.
+  package var approvals = false
 }
 
 /// How long a call may take, and beside how many others.
@@ -134,6 +136,7 @@ package struct ManifestHook: Sendable {
   package var changes: Bool
   package var tools: [String]
   package var fields: [String]?
+  package var order: ContributionOrder
   package var options: CallOptions
 }
 
@@ -142,6 +145,8 @@ package struct ManifestWrap: Sendable {
   package var tool: String?
   package var section: String?
   package var role: ManifestRole
+  package var order: ContributionOrder
+  package var override: WrapOverride?
   package var options: CallOptions
 }
 

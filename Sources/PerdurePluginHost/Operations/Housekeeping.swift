@@ -170,7 +170,9 @@ extension OperationRun {
 
   func settings(_ input: Arguments) throws(OperationProblem) -> RequestResult {
     guard input.text("scope") == "run" else {
-      return .object(["settings": .object(core.settings), "revision": 1])
+      return .object([
+        "settings": .object(core.settings), "revision": .int(Int64(core.settingsRevision)),
+      ])
     }
     guard let host = call?.host else {
       throw OperationProblem(

@@ -1,0 +1,142 @@
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// What a wrap is put around: run when the plugin asks for `next`, one at a time.
+final class InnerCall: Sendable {
+  /// What it is.
+  enum Body: Sendable {
+    case tool(InnerTool)
+    case section(SectionBody)
+  }
+
+  private struct State {
+    var count = 0
+    var running: Task<Void, Never>?
+    var isRunning = false
+    var isOver = false
+  }
+
+  static let limit = 16
+
+  private let body: Body
+  private let state = Mutex(State())
+
+  init(_ body: Body) { self.body = body }
+
+  /// Whether it was begun at least once.
+  var wasCalled: Bool { state.withLock { $0.count > 0 } }
+
+  /// Begins it for a request, which is answered when it has ended.
+  func next(_ run: OperationRun, _ input: Arguments) throws(OperationProblem) {
+    if let reason = run.call?.cancelReason {
+      throw OperationProblem(.cancelled, "the call is cancelled", reason: "\(reason)")
+    }
+    let work = try work(run, input)
+    try reserve(run)
+    // Ended by the request, or by the end of the wrap, which waits for it.
+    let task = Task { [self] in
+      let result = await work()
+      // The plugin may ask again as soon as it has the answer.
+      state.withLock { $0.isRunning = false }
+      if let result { run.core.answer(run.id, result) }
+    }
+    state.withLock { $0.running = task }
+    // A stream goes on when the request for it has been answered.
+    if input.flag("capture") != true { run.request.attach(task) }
+  }
+
+  /// Cancels what runs; the wrap is told how it ended.
+  func cancel() { state.withLock { $0.running }?.cancel() }
+
+  private func work(
+    _ run: OperationRun,
+    _ input: Arguments
+  ) throws(OperationProblem) -> @Sendable () async -> RequestResult? {
+    switch body {
+    case .tool(let tool): return try tool.work(run, input) { [weak self] in self?.cancel() }
+    case .section(let section):
+      return {
+        do {
+          guard let text = try await section.render() else { return .object([:]) }
+          return .object(["text": .string(text)])
+        } catch {
+          return .failed(InnerTool.failure(error))
+        }
+      }
+    }
+  }
+
+  private func reserve(_ run: OperationRun) throws(OperationProblem) {
+    let problem: OperationProblem? = state.withLock { state in
+      if state.isOver {
+        return OperationProblem(.stale, "the call is over", reason: "ended")
+      }
+      if state.isRunning {
+        return OperationProblem(
+          .busy,
+          "another next of the call is running",
+          reason: "next_running"
+        )
+      }
+      if state.count >= Self.limit {
+        return OperationProblem(
+          .busy,
+          "the call has asked for next \(Self.limit) times",
+          reason: "limit"
+        )
+      }
+      state.count += 1
+      state.isRunning = true
+      return nil
+    }
+    guard let problem else { return }
+    if problem.reason == "limit" {
+      run.core.strike("asked for next more than \(Self.limit) times in one call")
+    }
+    throw problem
+  }
+
+  /// Ends it: what runs is cancelled and waited for, and nothing is begun any more.
+  func end() async {
+    let running = state.withLock { state in
+      state.isOver = true
+      return state.running
+    }
+    guard let running else { return }
+    running.cancel()
+    await running.value
+    if case .tool(let tool) = body { await tool.join() }
+  }
+
+  /// Runs the tool with the arguments of the call, because the wrap is out of order.
+  func tool() async throws -> ToolResult {
+    guard case .tool(let tool) = body else { return ToolResult() }
+    return try await tool.run()
+  }
+
+  /// Renders the section, because the wrap is out of order.
+  func section() async throws -> String? {
+    guard case .section(let section) = body else { return nil }
+    return try await section.render()
+  }
+}
+
+extension OperationSchema {
+  /// What only wraps may ask for.
+  static let wraps: [OperationSchema] = [
+    OperationSchema(
+      name: "next",
+      classes: .wrap,
+      pauses: true,
+      members: [.takes("arguments", .object), .takes("capture", .bool)],
+      body: .now { (run, input) throws(OperationProblem) in
+        guard let inner = run.call?.place.inner else {
+          throw OperationProblem(.invalid, "next cannot be asked for here", reason: "not_here")
+        }
+        try inner.next(run, input)
+        return nil
+      }
+    )
+  ]
+}
