@@ -79,6 +79,7 @@ package final class Engine: Sendable {
         documentRetentionMs: { options.settings().documentRetentionMs },
         onCreation: { tx, record in
           try await builtInDocuments(tx, record)
+          try await tx.createDeclaredDocuments(of: record, options.registry.snapshot)
           try await options.conversationCreated?(tx, record)
         },
         report: options.report

@@ -101,12 +101,14 @@ final class CreationHooks: Sendable {
 }
 
 /// The engine's side of one call for a new conversation: reads, until the call is over.
-package final class CreationCall: ContributionReads, ContributionPort {
+package final class CreationCall: ContributionReads, ContributionPort, OffersOperations {
   package let conversationId: ConversationID
   private let session: Session
   private let surroundings: TaskSurroundings
   private let extensionName: String
   private let isOver = Mutex(false)
+  /// What ends with the call.
+  private let scope = InvocationScope()
 
   init(
     _ session: Session,
@@ -121,7 +123,16 @@ package final class CreationCall: ContributionReads, ContributionPort {
   }
 
   /// From now on everything throws.
-  func end() { isOver.withLock { $0 = true } }
+  func end() {
+    isOver.withLock { $0 = true }
+    scope.end()
+  }
+
+  package var operations: (any CallOperations)? {
+    surroundings.engine.engine.map {
+      EngineOperations($0, conversationId, scope, extensionName: extensionName)
+    }
+  }
 
   private func check() throws {
     guard isOver.withLock({ $0 }) else { return }

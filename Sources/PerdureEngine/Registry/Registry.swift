@@ -16,6 +16,8 @@ package struct InstalledExtension: Sendable {
   package var isPinned = false
   /// The code of its task types.
   package var tasks: [TaskDefinition] = []
+  /// The kinds of documents that it keeps and that say so.
+  package var documents: [DocumentDeclaration] = []
 
   // Strings of Swift are equal when they look alike; names are equal when their bytes are.
   func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
@@ -155,7 +157,8 @@ package final class Registry: Sendable {
       hooks: value.hooks,
       wraps: value.wraps,
       replacing: value.replacing,
-      tasks: try tasks(of: value)
+      tasks: try tasks(of: value),
+      documents: value.documents
     )
   }
 
@@ -167,7 +170,8 @@ package final class Registry: Sendable {
     }
     var names: Set<JSONString> = []
     return try value.tasks.map { task in
-      guard let definition = (task as? any DefinedTask)?.definition else {
+      let external = (task as? ExternalTask).map { TaskDefinition($0) }
+      guard let definition = external ?? (task as? any DefinedTask)?.definition else {
         throw refuse("task type '\(task.name)' is none that can be run here", "use a TaskType")
       }
       let name = definition.name.string

@@ -178,7 +178,7 @@ extension Scheduler {
     {
       return .blocked(reason: "migration_failed", error: failed.message)
     }
-    if definition.migrate == nil {
+    if !definition.canMigrate(from: record.version) {
       return .blocked(reason: "migration_failed", error: "there is no migration")
     }
     return .ready(migrates: true)

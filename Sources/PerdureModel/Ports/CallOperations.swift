@@ -168,6 +168,6 @@ package protocol CallWork: Sendable {
 
 /// What the engine keeps for calls of code from outside.
 package protocol OffersOperations: Sendable {
-  /// What the call may ask for.
-  var operations: any CallOperations { get }
+  /// What the call may ask for; absent if there is no engine any more.
+  var operations: (any CallOperations)? { get }
 }
