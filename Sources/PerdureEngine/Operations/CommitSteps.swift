@@ -104,10 +104,13 @@ struct CommitSteps {
 
   private func scope(_ place: CommitStep.Place) throws -> DocumentScope {
     switch place {
-    case .session: .session
-    case .conversation(let reference): .conversation(try conversation(reference))
-    case .task(let reference): .task(try task(reference))
+    case .session: return .session
+    case .conversation(let reference): return .conversation(try conversation(reference))
+    case .task(let reference): return .task(try task(reference))
+    case .ownConversation: if let id = operations.conversationId { return .conversation(id) }
+    case .ownTask: if let id = operations.taskId { return .task(id) }
     }
+    throw CallRefusal(.shape, "the call has nothing to which the document could belong")
   }
 
   /// Puts ids where `null` stands for them.

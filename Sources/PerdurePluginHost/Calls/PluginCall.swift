@@ -47,6 +47,8 @@ final class PluginCall: Sendable {
   let operations: (any CallOperations)?
   /// Where it stands in the engine.
   let place: CallPlace
+  /// What was read for a commit that is still to come.
+  let transactions = CallTransactions()
   private let state = Mutex(State())
 
   private struct State {
@@ -59,7 +61,12 @@ final class PluginCall: Sendable {
     var underWay = 0
     var reader: CheckedContinuation<News, Never>?
     var requests: Set<UInt64> = []
+    /// Those that finish whatever happens; the outcome waits for them.
+    var commits: Set<UInt64> = []
+    var heldOutcome: CallOutcome?
     var settled = false
+    /// Whether the run of its task is over although it has not been answered.
+    var hasEndedRun = false
     var timer: CallTimer?
     var streams: StreamTable?
   }
@@ -104,6 +111,12 @@ final class PluginCall: Sendable {
   var hasEnded: Bool {
     state.withLock { $0.news.outcome != nil || $0.news.refusal != nil }
   }
+
+  /// Notes that the run of its task is over.
+  func endRun() { state.withLock { $0.hasEndedRun = true } }
+
+  /// Whether the run of its task is over although it has not been answered.
+  var hasEndedRun: Bool { state.withLock { $0.hasEndedRun } }
 
   // MARK: The id
 
@@ -155,7 +168,11 @@ final class PluginCall: Sendable {
       guard !state.settled else { return }
       state.settled = true
       state.onCancel = nil
-      state.news.outcome = outcome
+      if state.commits.isEmpty {
+        state.news.outcome = outcome
+      } else {
+        state.heldOutcome = outcome
+      }
     }
   }
 
@@ -247,7 +264,7 @@ final class PluginCall: Sendable {
         id: state.id,
         reason: reason,
         callback: state.onCancel,
-        requests: state.requests
+        requests: state.requests.union(state.commits)
       )
     }
   }
@@ -270,16 +287,31 @@ final class PluginCall: Sendable {
   // MARK: Requests
 
   /// Notes an open request; `false` when the call is over.
-  func add(request: UInt64) -> Bool {
+  func add(request: UInt64, finishesAnyway: Bool = false) -> Bool {
     state.withLock { state in
       guard !state.settled else { return false }
-      state.requests.insert(request)
+      if finishesAnyway {
+        state.commits.insert(request)
+      } else {
+        state.requests.insert(request)
+      }
       return true
     }
   }
 
   /// Forgets a request that ended.
-  func remove(request: UInt64) { state.withLock { _ = $0.requests.remove(request) } }
+  func remove(request: UInt64) {
+    let isHeld = state.withLock { state in
+      state.requests.remove(request)
+      state.commits.remove(request)
+      return state.heldOutcome != nil && state.commits.isEmpty
+    }
+    guard isHeld else { return }
+    deliver { state in
+      state.news.outcome = state.heldOutcome ?? state.news.outcome
+      state.heldOutcome = nil
+    }
+  }
 
   /// Takes the requests that are still open.
   func takeRequests() -> Set<UInt64> {

@@ -19,6 +19,10 @@ final class PluginCore: Sendable {
   /// Whether the operator wants nothing to go on without it.
   let isRequired: Bool
   let permissions: JSONObject
+  let grants: Grants
+  /// The kinds of documents that it keeps, as the engine takes them.
+  let declarations = Mutex<[String: DocumentDeclaration]>([:])
+  private let transactions = Mutex<[ObjectIdentifier: CallSlots]>([:])
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
   let threads: PluginThreads
@@ -43,6 +47,7 @@ final class PluginCore: Sendable {
     slots = CallSlots(manifest.execution.maxConcurrency)
     isRequired = environment.isRequired
     permissions = manifest.permissions.json
+    grants = Grants(manifest)
     // Every call may sit in the plugin's code, and within each of these others that hold no slot,
     // beside one control call and the callbacks.
     threads = PluginThreads(limit: manifest.execution.maxConcurrency + 24)
@@ -55,6 +60,16 @@ final class PluginCore: Sendable {
   var settingsRevision: Int { settingsState.withLock { $0.revision } }
   /// Whether it takes no more calls.
   var isDown: Bool { closing.isSet }
+
+  /// The turns of the plugin's transactions in one store: one at a time.
+  func transactionSlots(of store: ObjectIdentifier) -> CallSlots {
+    transactions.withLock { transactions in
+      if let slots = transactions[store] { return slots }
+      let slots = CallSlots(1)
+      transactions[store] = slots
+      return slots
+    }
+  }
 
   // MARK: Calls
 
@@ -188,6 +203,7 @@ final class PluginCore: Sendable {
     forget(call)
     call.settle(outcome)
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    call.transactions.close()
     call.closeStreams()
   }
 
@@ -214,7 +230,7 @@ final class PluginCore: Sendable {
       return .busy
     }
     if let call {
-      guard call.add(request: id) else {
+      guard call.add(request: id, finishesAnyway: operation.finishesAnyway) else {
         _ = takeRequest(id)
         return .stale
       }
@@ -270,6 +286,11 @@ final class PluginCore: Sendable {
     let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
     requests.unpin(slot)
     guard let request else { return false }
+    if request.operation.finishesAnyway {
+      // Answered by what it comes to: it may be done already.
+      request.cancelWork()
+      return true
+    }
     // Answered before its work is cancelled, which would answer too.
     let isFirst = answer(
       id,
