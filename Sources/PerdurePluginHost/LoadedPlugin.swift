@@ -73,7 +73,7 @@ package final class LoadedPlugin: Sendable {
       ),
       isClosing: { core.isDown }
     )
-    return Tool(
+    var made = Tool(
       name: tool.name,
       description: tool.description,
       parameters: tool.parameters,
@@ -82,8 +82,18 @@ package final class LoadedPlugin: Sendable {
       outputLimits: outputLimits(tool.outputLimits),
       deadline: .milliseconds(deadlineMs),
       grace: .milliseconds(graceMs),
+      structuredOutputSchema: tool.structuredOutputSchema,
+      callers: tool.callers,
+      isDeferred: tool.deferred,
+      constrainedSampling: tool.constrainedSampling,
+      maxConcurrency: tool.options.maxConcurrency,
       execute: { try await execution.run($0) }
     )
+    if tool.prepare {
+      let contributions = PluginContributions(manifest: manifest, core: core, code: code)
+      made.prepareLater = contributions.preparation(of: tool)
+    }
+    return made
   }
 
   private static func outputLimits(_ members: JSONObject?) -> OutputLimits {

@@ -171,6 +171,9 @@ extension Scheduler {
     guard let definition = definition(record.kind)?.definition else {
       return .blocked(reason: "missing_task", error: nil)
     }
+    if definition.external?.isDown() == true {
+      return .blocked(reason: "plugin_down", error: nil)
+    }
     if definition.version < record.version { return .blocked(reason: "task_too_old", error: nil) }
     if definition.version == record.version { return .ready(migrates: false) }
     if let failed = state.withLock({ $0.failedMigrations[record.id] }),

@@ -151,6 +151,7 @@ extension Scheduler {
   private func resolve(_ record: TaskRecord) -> Resolution {
     guard let found = definition(record.kind) else { return .blocked("missing_task", nil) }
     let definition = found.definition
+    if definition.external?.isDown() == true { return .blocked("plugin_down", nil) }
     if record.version > definition.version { return .blocked("task_too_old", nil) }
     if record.version == definition.version { return .ready(record, found) }
     if let failed = state.withLock({ $0.failedMigrations[record.id] }),
@@ -267,7 +268,8 @@ extension Scheduler {
     _ reason: String,
     _ tx: Transaction
   ) async throws {
-    if record.abortRequested, record.abortReason == nil {
+    // A plugin that is down comes back.
+    if record.abortRequested, record.abortReason == nil, reason != "plugin_down" {
       try await end(record, .orphaned(reason: reason), tx)
     } else {
       setObstacle(record.id, Obstacle(task: record, reason: reason))
@@ -276,7 +278,9 @@ extension Scheduler {
 
   /// Ends a task without code if nothing can run it; returns whether it did.
   func orphan(_ record: TaskRecord, _ tx: Transaction) async throws -> Bool {
-    guard case .blocked(let reason, _) = resolve(record) else { return false }
+    guard case .blocked(let reason, _) = resolve(record), reason != "plugin_down" else {
+      return false
+    }
     try await end(record, .orphaned(reason: reason), tx)
     return true
   }

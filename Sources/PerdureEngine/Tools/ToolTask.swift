@@ -74,7 +74,7 @@ enum ToolTask {
       return try await refuse(runtime, call, "tool_unavailable", text)
     }
     let checked: JSON
-    switch CallArguments.prepared(call.arguments, for: tool) {
+    switch await CallArguments.prepared(call.arguments, for: tool) {
     case .valid(let arguments): checked = arguments
     case .invalid(let text): return try await refuse(runtime, call, "invalid_arguments", text)
     }
@@ -200,6 +200,9 @@ enum ToolTask {
       deadline: overflow ? .max : deadline,
       host: running
     )
+    invocation.parent = call.nested.map {
+      HookedCall.Parent(taskId: $0.parent, callId: $0.parentCallId)
+    }
     invocation.invocation = ToolInvocation(phase: phase, replay: tool.replay, running: running)
     let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
     let (end, durationMs) = await execution.run(invocation)

@@ -102,6 +102,8 @@ public struct Tool: Sendable {
   public var grace: Duration
   /// Runs before the arguments are checked; if it throws, they are invalid.
   public var prepareArguments: Prepare?
+  /// The same for code that lives outside and takes its time.
+  package var prepareLater: (@Sendable (JSON) async throws -> JSON)?
   /// A JSON Schema of what results carry for programs beside their output; absent: nothing.
   public var structuredOutputSchema: JSON?
   public var callers: Set<ToolCaller>

@@ -23,6 +23,8 @@ package struct ExternalTask: TaskContribution {
   package var inputSchema: JSON?
   /// The older versions that can be led to this one.
   package var migrates: [Int64]
+  /// Whether nobody runs the code now.
+  package var isDown: @Sendable () -> Bool
   package var migrate: Migration
   package var run: Run
 
@@ -33,6 +35,7 @@ package struct ExternalTask: TaskContribution {
     initial: Initial,
     inputSchema: JSON?,
     migrates: [Int64],
+    isDown: @escaping @Sendable () -> Bool,
     migrate: @escaping Migration,
     run: @escaping Run
   ) {
@@ -42,6 +45,7 @@ package struct ExternalTask: TaskContribution {
     self.initial = initial
     self.inputSchema = inputSchema
     self.migrates = migrates
+    self.isDown = isDown
     self.migrate = migrate
     self.run = run
   }

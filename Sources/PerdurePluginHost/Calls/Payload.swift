@@ -47,6 +47,8 @@ enum BorderProblem: Error {
   case shape(String, at: String)
   /// `must` names members that this version does not know.
   case fields([String], at: String)
+  /// A message of several parts whose frame does not add up.
+  case parts(String)
 
   var code: BorderCode {
     switch self {
@@ -70,6 +72,7 @@ enum BorderProblem: Error {
     case .fields(let names, let pointer):
       "members in \"must\" that this version does not know (\(names.joined(separator: ", ")))"
         + " at \(pointer)"
+    case .parts(let what): "parts that do not add up: \(what)"
     }
   }
 
@@ -82,6 +85,7 @@ enum BorderProblem: Error {
     case .mediaType: "media_type"
     case .flags, .fields: "fields"
     case .shape: "shape"
+    case .parts: "parts"
     }
   }
 }
@@ -122,8 +126,15 @@ struct Payload: Sendable {
 
   /// The object that JSON bytes hold; no bytes at all are an empty object.
   func object() throws(BorderProblem) -> JSONObject {
+    if type == .parts { return try Parts(bytes).object() }
     guard type == .json else { throw .mediaType(type.name) }
     guard !bytes.isEmpty else { return [:] }
+    return try Self.object(bytes)
+  }
+
+  /// The object that JSON bytes hold.
+  static func object(_ bytes: some Collection<UInt8>) throws(BorderProblem) -> JSONObject {
+    let bytes = Array(bytes)
     // Told apart from bad JSON because the author looks for it elsewhere.
     guard String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
     let value: JSON
@@ -131,6 +142,9 @@ struct Payload: Sendable {
     guard let object = value.object else { throw .shape("JSON that is no object", at: "") }
     return object
   }
+
+  /// Whether it holds JSON, alone or with parts.
+  var isMessage: Bool { type == .json || type == .parts }
 
   /// The text that the bytes hold.
   func text() throws(BorderProblem) -> String {

@@ -20,7 +20,7 @@ extension PluginCore {
     if isOver(call) { return finishLate(call) }
     do throws(BorderProblem) {
       switch call.kind {
-      case .wrap where payload.type == .json:
+      case _ where call.kind.isTool && payload.isMessage:
         let members = try call.place.images.restored(.object(try payload.object()), at: "")
         settle(call, .tool(try ToolCompletion.decode(members.object ?? [:])))
       case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))

@@ -80,7 +80,9 @@ struct ToolExecution: Sendable {
       kind: .tool,
       label: "tool \(tool.name)",
       plugin: core.id,
-      host: call.host
+      host: call.host,
+      operations: call.invocation?.operations,
+      place: CallPlace(task: call.taskId, tool: call)
     )
     let watch = GraceWatch(core: core, call: running, nanoseconds: grace + Self.margin)
     defer { watch.stop() }
@@ -155,6 +157,9 @@ struct ToolExecution: Sendable {
       "replay": .string(call.replay.rawValue),
     ]
     if call.recovered { message["recovered"] = true }
+    if let parent = call.parent {
+      message["parent"] = ["task": parent.taskId.json, "callId": .string(parent.callId)]
+    }
     if let window = call.outputWindow {
       message["outputWindow"] = [
         "maxBytes": .int(window.maxBytes), "maxLines": .int(window.maxLines),

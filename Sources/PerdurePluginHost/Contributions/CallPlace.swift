@@ -9,6 +9,8 @@ struct CallPlace: Sendable {
   var tool: ToolCall?
   /// What a hook or section may look at; a hook at a task has a `HookContext`.
   var reads: (any ContributionReads)?
+  /// The run of a task.
+  var external: ExternalTaskCall?
   /// What a wrap is put around.
   var inner: InnerCall?
   /// The deadline of the call.
@@ -23,12 +25,13 @@ struct CallPlace: Sendable {
   /// What the call may ask of the engine.
   var operations: (any CallOperations)? {
     if isInline { return nil }
+    if let external { return external.operations }
     return (reads as? any OffersOperations)?.operations
-      ?? (tool?.invocation as? any OffersOperations)?.operations
+      ?? tool?.invocation?.operations
   }
 
   /// What the engine says about the call.
   var port: (any ContributionPort)? {
-    (reads as? any ContributionPort) ?? (tool?.host as? any ContributionPort)
+    external ?? (reads as? any ContributionPort) ?? (tool?.host as? any ContributionPort)
   }
 }

@@ -55,7 +55,12 @@ struct ContributionCaller: Sendable {
     }
   }
 
-  private var use: CallSlots.Use { kind == .wrap ? .work : .quick }
+  private var use: CallSlots.Use {
+    switch kind {
+    case .wrap, .taskPhase, .abort: .work
+    default: .quick
+    }
+  }
 
   private func wait(
     _ input: [UInt8],

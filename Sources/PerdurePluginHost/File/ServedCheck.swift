@@ -28,12 +28,26 @@ extension PluginFiles {
     _ checkSchema: (JSON) throws -> Void
   ) throws(PerdureError) {
     for tool in manifest.tools {
-      do { try checkSchema(tool.parameters) } catch {
+      do {
+        try checkSchema(tool.parameters)
+        if let schema = tool.structuredOutputSchema { try checkSchema(schema) }
+      } catch {
         let reason = (error as? PerdureError)?.message ?? "\(error)"
         throw refused(
           path,
           "has a tool \(tool.name) whose parameters cannot be checked here: \(reason)",
           "change the JSON Schema of the tool's parameters"
+        )
+      }
+    }
+    for task in manifest.tasks {
+      guard let schema = task.inputSchema else { continue }
+      do { try checkSchema(schema) } catch {
+        let reason = (error as? PerdureError)?.message ?? "\(error)"
+        throw refused(
+          path,
+          "has a task type \(task.type) whose inputs cannot be checked here: \(reason)",
+          "change the JSON Schema of the task's input"
         )
       }
     }

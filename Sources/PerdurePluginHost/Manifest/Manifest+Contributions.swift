@@ -33,12 +33,15 @@ extension ManifestTool {
       return reader.members
     }
     structuredOutputSchema = try reader.object("structuredOutputSchema").map { .object($0.members) }
-    for (index, caller) in try reader.strings("callers").enumerated()
-    where caller != "model" && caller != "tools" {
-      throw .shape("a caller that is neither model nor tools", at: reader.path("callers/\(index)"))
+    let callers = try reader.optionalArray("callers") { (value, at) throws(BorderProblem) in
+      guard let caller = value.text.flatMap(ToolCaller.init(rawValue:)) else {
+        throw .shape("a caller that is neither model nor tools", at: at)
+      }
+      return caller
     }
+    self.callers = callers.map { Set($0) } ?? [.model, .tools]
     deferred = try reader.bool("deferred") ?? false
-    _ = reader.any("constrainedSampling")
+    constrainedSampling = reader.any("constrainedSampling")
     overrides = try reader.bool("overrides") ?? false
     _ = try reader.object("ffi")
     options = try CallOptions(&reader, inline: false)
@@ -116,7 +119,7 @@ extension ManifestTask {
       )
     }
     migrates = try reader.integers("migrates")
-    _ = try reader.object("inputSchema")
+    inputSchema = try reader.object("inputSchema").map { .object($0.members) }
     hooks = try reader.names("hooks", "a hook name", Names.isTool)
     options = try CallOptions(&reader, inline: false)
   }
@@ -140,6 +143,8 @@ extension ManifestDocument {
     } else if history != nil || fork != nil {
       throw .shape("history or fork outside the scope conversation", at: reader.pointer)
     }
+    self.history = history.flatMap { DocumentHistory(rawValue: $0.rawValue) } ?? .latest
+    self.fork = fork.flatMap { DocumentFork(rawValue: $0.rawValue) } ?? .initial
     keyed = try reader.bool("keyed") ?? false
     initial = try reader.object("initial")?.members ?? [:]
     base = try reader.required("base", reader.any("base"))
@@ -151,6 +156,9 @@ extension ManifestDocument {
     }
     migrates = try reader.integers("migrates")
     create = try reader.word("create", as: Creation.self) ?? .onUse
+    if create == .withConversation, scope != .conversation || keyed {
+      throw .shape("a document that cannot come with a conversation", at: reader.path("create"))
+    }
   }
 }
 

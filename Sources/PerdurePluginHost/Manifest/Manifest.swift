@@ -108,6 +108,8 @@ package struct ManifestTool: Sendable {
   package var prepare: Bool
   package var outputLimits: JSONObject?
   package var structuredOutputSchema: JSON?
+  package var callers: Set<ToolCaller>
+  package var constrainedSampling: JSON?
   package var deferred: Bool
   package var overrides: Bool
   package var options: CallOptions
@@ -157,6 +159,7 @@ package struct ManifestTask: Sendable {
   package var phases: [String]
   package var initial: JSON
   package var migrates: [Int]
+  package var inputSchema: JSON?
   package var hooks: [String]
   package var options: CallOptions
 }
@@ -169,6 +172,8 @@ package struct ManifestDocument: Sendable {
   package var kind: String
   package var version: Int
   package var scope: Scope
+  package var history: DocumentHistory
+  package var fork: DocumentFork
   package var keyed: Bool
   package var initial: JSONObject
   package var base: JSON
