@@ -22,6 +22,7 @@ final class PluginCore: Sendable {
   let grants: Grants
   /// The kinds of documents that it keeps, as the engine takes them.
   let declarations = Mutex<[String: DocumentDeclaration]>([:])
+  private let secrets = Mutex<Set<String>>([])
   private let transactions = Mutex<[ObjectIdentifier: CallSlots]>([:])
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
@@ -60,6 +61,36 @@ final class PluginCore: Sendable {
   var settingsRevision: Int { settingsState.withLock { $0.revision } }
   /// Whether it takes no more calls.
   var isDown: Bool { closing.isSet }
+
+  /// Remembers a secret, so that it does not stand in logs.
+  func keepSecret(_ value: String) {
+    if !value.isEmpty { secrets.withLock { _ = $0.insert(value) } }
+  }
+
+  /// Gives a text without the secrets that the plugin was given.
+  func masked(_ text: String) -> String {
+    secrets.withLock { secrets in
+      secrets.reduce(text) { text, secret in
+        text.contains(secret) ? Self.replaced(text, secret) : text
+      }
+    }
+  }
+
+  private static func replaced(_ text: String, _ secret: String) -> String {
+    var result: [UInt8] = []
+    let (bytes, mark) = (Array(text.utf8), Array(secret.utf8))
+    var index = 0
+    while index < bytes.count {
+      if bytes[index...].starts(with: mark) {
+        result += Array("***".utf8)
+        index += mark.count
+      } else {
+        result.append(bytes[index])
+        index += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
 
   /// The turns of the plugin's transactions in one store: one at a time.
   func transactionSlots(of store: ObjectIdentifier) -> CallSlots {
