@@ -117,6 +117,9 @@ public struct Tool: Sendable {
   /// absent: as many as there are.
   public var maxConcurrency: Int?
   public var execute: Execute
+  /// The extension that brings it, or the last one that put something around it; for those who put
+  /// something around it.
+  package var owner: String?
   /// Shared by all copies of this tool.
   package let identity = ToolIdentity()
 

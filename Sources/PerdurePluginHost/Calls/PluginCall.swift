@@ -68,6 +68,7 @@ final class PluginCall: Sendable {
     /// Whether the run of its task is over although it has not been answered.
     var hasEndedRun = false
     var timer: CallTimer?
+    var pauses = 0
     var streams: StreamTable?
   }
 
@@ -87,11 +88,29 @@ final class PluginCall: Sendable {
     self.host = host
   }
 
-  /// The deadline that stands still while the host works for the call.
-  var timer: CallTimer? { state.withLock { $0.timer } ?? place.timer }
+  /// Lets the deadline stand still while the host works for the call.
+  func pause() {
+    state.withLock { state in
+      state.pauses += 1
+      (state.timer ?? place.timer)?.pause()
+    }
+  }
+
+  /// Lets the deadline count again.
+  func resume() {
+    state.withLock { state in
+      state.pauses -= 1
+      (state.timer ?? place.timer)?.resume()
+    }
+  }
 
   /// Takes the deadline of a call that was begun without one.
-  func adopt(_ timer: CallTimer) { state.withLock { $0.timer = timer } }
+  func adopt(_ timer: CallTimer) {
+    state.withLock { state in
+      state.timer = timer
+      for _ in 0..<max(0, state.pauses) { timer.pause() }
+    }
+  }
 
   /// The streams that it was given.
   var streams: StreamTable {

@@ -278,7 +278,7 @@ final class PluginCore: Sendable {
       )
       return nil
     }
-    if operation.pauses { call?.timer?.pause() }
+    if operation.pauses { call?.pause() }
     if let result = OperationRun(core: self, request: request, id: id).begin(input) {
       answer(id, result)
     }
@@ -289,7 +289,7 @@ final class PluginCore: Sendable {
   @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
     guard let request = takeRequest(id) else { return false }
     if let call = request.call {
-      if request.operation.pauses { call.timer?.resume() }
+      if request.operation.pauses { call.resume() }
       call.remove(request: id)
     } else {
       looseRequests.withLock { _ = $0.remove(id) }

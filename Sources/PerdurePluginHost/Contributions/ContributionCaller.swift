@@ -211,7 +211,11 @@ struct ContributionCaller: Sendable {
   }
 
   private func refusal(_ status: Int32) -> PerdureError {
-    failure("refused to begin (\(BorderCode(rawValue: status)?.word ?? "\(status)"))")
+    var error = failure(
+      "refused to begin (\(BorderCode(rawValue: status)?.word ?? "\(status)"))"
+    )
+    if status == BorderCode.unsupported.rawValue { error.code = .unsupportedFeature }
+    return error
   }
 
   private func failure(_ what: String) -> PerdureError {

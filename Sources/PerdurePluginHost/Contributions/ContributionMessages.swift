@@ -120,7 +120,9 @@ enum ContributionMessage {
         "bytesPerSecond": .int(window.bytesPerSecond),
       ]
     }
-    message["tool"] = ["name": .string(tool.name)]
+    var described: JSONObject = ["name": .string(tool.name)]
+    if let owner = tool.owner { described["extension"] = .string(owner) }
+    message["tool"] = .object(described)
     return JSON.object(message).encoded
   }
 }

@@ -7,6 +7,12 @@ package struct PluginCheck: Sendable, Equatable {
   package var name: String
   package var isGood: Bool
   package var message: String?
+
+  package init(name: String, isGood: Bool, message: String? = nil) {
+    self.name = name
+    self.isGood = isGood
+    self.message = message
+  }
 }
 
 /// What a plugin says about its health.
@@ -24,6 +30,11 @@ package struct PluginSnapshot: Sendable, Equatable {
   /// The version of the form, as the manifest states it.
   package var version: Int
   package var state: JSON
+
+  package init(version: Int, state: JSON) {
+    self.version = version
+    self.state = state
+  }
 }
 
 /// Why a plugin is asked to test itself.
@@ -86,7 +97,10 @@ extension LoadedPlugin {
         try reader.finish()
         return checks
       }
-    } catch let error as PerdureError where error.code == .unsupportedFeature {
+    } catch let error as PerdureError
+      where error.code == .unsupportedFeature
+      || error.details?["code"]?.int == Int64(BorderCode.unsupported.rawValue)
+    {
       return []
     }
   }

@@ -120,8 +120,8 @@ extension OperationSchema {
         }
         let handle = input.text("stream")
         let stream = try call.streams.begin(handle)
-        if stream.pauses { call.timer?.pause() }
-        defer { if stream.pauses { call.timer?.resume() } }
+        if stream.pauses { call.pause() }
+        defer { if stream.pauses { call.resume() } }
         let batch = await stream.next(
           maxItems: Int(input.integer("maxItems") ?? 1_000),
           maxBytes: Int(input.integer("maxBytes") ?? 1 << 20)
