@@ -136,6 +136,30 @@ import Testing
     #expect(end?["error"]?["detail"]?["reason"] == "tool_error")
   }
 
+  @Test func `a wrap tries once more after it has seen the tool fail`() async throws {
+    let bench = ScriptedBench()
+    let (run, calls) = try await run(
+      [
+        "ops": [
+          Self.next(["capture": true]), ["op": "stream.next", "input": ["stream": "s1"]],
+          Self.next(["arguments": ["n": 2]]),
+        ],
+        "answer": [
+          "output": [["type": "text", "text": "from 2"]],
+          "diagnostics": [["severity": "info", "message": "used 2"]],
+        ],
+      ],
+      bench: bench
+    ) { call in
+      guard call.arguments["n"] == 2 else { throw PerdureError("boom", "n must be 2") }
+      return .text("from 2")
+    }
+    #expect(calls == [#"{"n":1}"#, #"{"n":2}"#])
+    #expect(bench.results == ["result 0", "result 0", "result 0"])
+    #expect(run.text.contains("from 2"))
+    #expect(run.text.contains("used 2"))
+  }
+
   // MARK: Abuse
 
   @Test func `a second next at the same time is refused`() async throws {

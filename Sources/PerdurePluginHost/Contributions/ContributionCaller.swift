@@ -120,6 +120,8 @@ struct ContributionCaller: Sendable {
     _ ongoing: OngoingCall,
     _ held: HeldPermits
   ) async throws -> PluginCall.News {
+    // It may have been closed while the call waited for a slot.
+    guard !core.isDown else { throw down }
     let running = make(place)
     if let reason = ongoing.begin(running) { throw cancelled(reason) }
     held.enter()
@@ -236,125 +238,5 @@ private final class Decoded<Value: Sendable>: Sendable {
   var value: Value? {
     get { state.withLock { $0 } }
     set { state.withLock { $0 = newValue } }
-  }
-}
-
-/// One call on its way through waits and attempts, so that it can be cancelled wherever it is.
-final class OngoingCall: Sendable {
-  private struct State {
-    var call: PluginCall?
-    var ticket: SlotTicket?
-    var reason: CancelReason?
-    var sleeper: Task<Void, Never>?
-  }
-
-  private let core: PluginCore
-  private let state = Mutex(State())
-  let timer: CallTimer
-
-  init(_ core: PluginCore, _ clock: any HostClock, _ times: CallTimes) {
-    self.core = core
-    let link = Link()
-    timer = CallTimer(
-      clock,
-      times,
-      atDeadline: { link.call?.cancel(.deadline) },
-      atGrace: { link.call?.abandon() }
-    )
-    link.call = self
-  }
-
-  /// Leads from the timer to the call that owns it.
-  private final class Link: Sendable {
-    private struct State {
-      weak var call: OngoingCall?
-    }
-
-    private let state = Mutex(State())
-
-    var call: OngoingCall? {
-      get { state.withLock { $0.call } }
-      set { state.withLock { $0.call = newValue } }
-    }
-  }
-
-  /// Why it is cancelled, or `nil`.
-  var reason: CancelReason? { state.withLock { $0.reason } }
-
-  /// Notes what it waits for.
-  func waits(for ticket: SlotTicket) {
-    let isCancelled = state.withLock { state in
-      state.ticket = ticket
-      return state.reason != nil
-    }
-    if isCancelled { ticket.cancel() }
-  }
-
-  /// Notes an attempt; returns why it must not be made.
-  func begin(_ call: PluginCall) -> CancelReason? {
-    state.withLock { state in
-      if state.reason == nil { state.call = call }
-      return state.reason
-    }
-  }
-
-  /// Cancels whatever it is doing; the first reason counts.
-  func cancel(_ reason: CancelReason) {
-    let (call, ticket, sleeper) = state.withLock { state in
-      if state.reason == nil { state.reason = reason }
-      return (state.call, state.ticket, state.sleeper)
-    }
-    ticket?.cancel()
-    sleeper?.cancel()
-    if let call { core.cancel(call, reason) }
-  }
-
-  /// Stops waiting for the plugin.
-  func abandon() {
-    if let call = state.withLock({ $0.call }) { core.abandon(call) }
-  }
-
-  /// Waits before the next attempt, no longer than until it is cancelled.
-  func sleep(nanoseconds: Int64) async {
-    let clock = core.environment.clock
-    // Ends with this function.
-    let sleeper = Task { await clock.sleep(nanoseconds: nanoseconds) }
-    let isCancelled = state.withLock { state in
-      state.sleeper = sleeper
-      return state.reason != nil
-    }
-    if isCancelled { sleeper.cancel() }
-    await sleeper.value
-  }
-}
-
-/// Watches a contribution that promises to answer within 50 microseconds on the caller's thread.
-final class InlineWatch: Sendable {
-  static let limit: Int64 = 50_000
-  static let allowance = 20
-
-  private let overruns = Atomic(0)
-
-  /// Whether the promise is still believed.
-  var isOn: Bool { overruns.load(ordering: .relaxed) < Self.allowance }
-
-  /// Takes what one call took; each that broke the promise is a strike.
-  func note(_ nanoseconds: Int64, answered: Bool, _ label: String, _ core: PluginCore) {
-    if answered, nanoseconds <= Self.limit { return }
-    let count = overruns.wrappingAdd(1, ordering: .relaxed).newValue
-    core.strike(
-      answered
-        ? "took \(nanoseconds / 1_000) microseconds for the inline \(label), and 50 are allowed"
-        : "did not answer the inline \(label) inside start"
-    )
-    guard count == Self.allowance else { return }
-    core.environment.report(
-      Report(
-        type: "plugin_inline_dropped",
-        message: "the \(label) of plugin \(core.id) is not run inline any more, because it was late"
-          + " \(Self.allowance) times",
-        extensionName: core.id
-      )
-    )
   }
 }

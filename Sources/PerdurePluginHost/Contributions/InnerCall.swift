@@ -2,6 +2,9 @@ import PerdureModel
 import PerdureValue
 import Synchronization
 
+/// Runs what is inside a wrap; returns what tells the plugin of it, once it may ask again.
+typealias InnerWork = @Sendable () async -> @Sendable () -> Void
+
 /// What a wrap is put around: run when the plugin asks for `next`, one at a time.
 final class InnerCall: Sendable {
   /// What it is.
@@ -33,15 +36,12 @@ final class InnerCall: Sendable {
       throw OperationProblem(.cancelled, "the call is cancelled", reason: "\(reason)")
     }
     let work = try work(run, input)
-    try reserve(run)
-    // Ended by the request, or by the end of the wrap, which waits for it.
-    let task = Task { [self] in
-      let result = await work()
-      // The plugin may ask again as soon as it has the answer.
+    let task = try begin(run) { [self] in
+      let finish = await work()
+      // The plugin may ask again as soon as it is told.
       state.withLock { $0.isRunning = false }
-      if let result { run.core.answer(run.id, result) }
+      finish()
     }
-    state.withLock { $0.running = task }
     // A stream goes on when the request for it has been answered.
     if input.flag("capture") != true { run.request.attach(task) }
   }
@@ -52,49 +52,50 @@ final class InnerCall: Sendable {
   private func work(
     _ run: OperationRun,
     _ input: Arguments
-  ) throws(OperationProblem) -> @Sendable () async -> RequestResult? {
+  ) throws(OperationProblem) -> InnerWork {
     switch body {
     case .tool(let tool): return try tool.work(run, input) { [weak self] in self?.cancel() }
     case .section(let section):
       return {
+        let result: RequestResult
         do {
-          guard let text = try await section.render() else { return .object([:]) }
-          return .object(["text": .string(text)])
+          let text = try await section.render()
+          result = .object(text.map { ["text": .string($0)] } ?? [:])
         } catch {
-          return .failed(InnerTool.failure(error))
+          result = .failed(InnerTool.failure(error))
         }
+        return { run.core.answer(run.id, result) }
       }
     }
   }
 
-  private func reserve(_ run: OperationRun) throws(OperationProblem) {
-    let problem: OperationProblem? = state.withLock { state in
-      if state.isOver {
-        return OperationProblem(.stale, "the call is over", reason: "ended")
-      }
-      if state.isRunning {
-        return OperationProblem(
-          .busy,
-          "another next of the call is running",
-          reason: "next_running"
-        )
-      }
-      if state.count >= Self.limit {
-        return OperationProblem(
-          .busy,
-          "the call has asked for next \(Self.limit) times",
-          reason: "limit"
-        )
-      }
+  /// Begins a run if none is under way; it is ended by its request or by the end of the wrap, which
+  /// waits for it.
+  private func begin(
+    _ run: OperationRun,
+    _ body: @escaping @Sendable () async -> Void
+  ) throws(OperationProblem) -> Task<Void, Never> {
+    let result: Result<Task<Void, Never>, OperationProblem> = state.withLock { state in
+      if let problem = Self.problem(state) { return .failure(problem) }
+      let task = Task { await body() }
       state.count += 1
       state.isRunning = true
-      return nil
+      state.running = task
+      return .success(task)
     }
-    guard let problem else { return }
-    if problem.reason == "limit" {
+    if case .failure(let problem) = result, problem.reason == "limit" {
       run.core.strike("asked for next more than \(Self.limit) times in one call")
     }
-    throw problem
+    return try result.get()
+  }
+
+  private static func problem(_ state: State) -> OperationProblem? {
+    if state.isOver { return OperationProblem(.stale, "the call is over", reason: "ended") }
+    if state.isRunning {
+      return OperationProblem(.busy, "another next of the call is running", reason: "next_running")
+    }
+    guard state.count >= limit else { return nil }
+    return OperationProblem(.busy, "the call has asked for next \(limit) times", reason: "limit")
   }
 
   /// Ends it: what runs is cancelled and waited for, and nothing is begun any more.
@@ -112,7 +113,14 @@ final class InnerCall: Sendable {
   /// Runs the tool with the arguments of the call, because the wrap is out of order.
   func tool() async throws -> ToolResult {
     guard case .tool(let tool) = body else { return ToolResult() }
-    return try await tool.run()
+    do {
+      let result = try await tool.run()
+      await tool.join()
+      return result
+    } catch {
+      await tool.join()
+      throw error
+    }
   }
 
   /// Renders the section, because the wrap is out of order.

@@ -25,7 +25,7 @@ struct InnerTool: Sendable {
     _ run: OperationRun,
     _ input: Arguments,
     cancel: @escaping @Sendable () -> Void
-  ) throws(OperationProblem) -> @Sendable () async -> RequestResult? {
+  ) throws(OperationProblem) -> InnerWork {
     let images = run.call?.place.images ?? ImageTable()
     var arguments = call.arguments
     do throws(BorderProblem) {
@@ -38,12 +38,13 @@ struct InnerTool: Sendable {
     let checked = try check(arguments)
     guard input.flag("capture") == true else {
       return {
+        let result: RequestResult
         do {
-          let result = try await execute(checked, nil)
-          return .object(ContributionMessage.result(result, images))
+          result = .object(ContributionMessage.result(try await execute(checked, nil), images))
         } catch {
-          return .failed(Self.failure(error))
+          result = .failed(Self.failure(error))
         }
+        return { run.core.answer(run.id, result) }
       }
     }
     return captured(run, checked, images, cancel)
@@ -55,13 +56,12 @@ struct InnerTool: Sendable {
     _ arguments: JSON,
     _ images: ImageTable,
     _ cancel: @escaping @Sendable () -> Void
-  ) -> @Sendable () async -> RequestResult? {
+  ) -> InnerWork {
     {
       let capture = Capture(tool.outputLimits, atClose: cancel)
       guard let handle = run.call?.streams.open(capture) else {
-        return .failed(
-          OperationProblem(.busy, "the call has too many streams", reason: "limit")
-        )
+        let problem = OperationProblem(.busy, "the call has too many streams", reason: "limit")
+        return { run.core.answer(run.id, .failed(problem)) }
       }
       run.core.answer(run.id, .object(["stream": .string(handle)]))
       do {
@@ -70,11 +70,12 @@ struct InnerTool: Sendable {
           result.output =
             capture.text.isEmpty ? [] : [["type": "text", "text": .string(capture.text)]]
         }
-        capture.finish(.object(ContributionMessage.result(result, images)))
+        let end = JSON.object(ContributionMessage.result(result, images))
+        return { capture.finish(end) }
       } catch {
-        capture.finish(["error": Self.failure(error).json])
+        let end: JSON = ["error": Self.failure(error).json]
+        return { capture.finish(end) }
       }
-      return nil
     }
   }
 

@@ -8,6 +8,7 @@ package struct PluginCheck: Sendable, Equatable {
   package var isGood: Bool
   package var message: String?
 
+  /// Makes a check.
   package init(name: String, isGood: Bool, message: String? = nil) {
     self.name = name
     self.isGood = isGood
@@ -31,6 +32,7 @@ package struct PluginSnapshot: Sendable, Equatable {
   package var version: Int
   package var state: JSON
 
+  /// Makes a snapshot.
   package init(version: Int, state: JSON) {
     self.version = version
     self.state = state
