@@ -9,7 +9,7 @@ package final class LoadedPlugin: Sendable {
   /// What its file says.
   package let description: PluginDescription
   /// What the engine registers.
-  package let extensionValue: Extension
+  package var extensionValue: Extension { core.publishing.withLock { $0.current } }
   let core: PluginCore
   let code: PluginCode
   private let tables: HostTables
@@ -41,14 +41,34 @@ package final class LoadedPlugin: Sendable {
     self.code = code
     self.tables = tables
     self.copy = copy
-    let manifest = description.manifest
+    let value = Self.contribution(description.manifest, core, code)
+    core.publishing.withLock { publishing in
+      publishing.current = value
+      publishing.build = { [weak core] manifest in
+        guard let core else { return Extension(name: manifest.id) }
+        return Self.contribution(manifest, core, code)
+      }
+    }
+  }
+
+  /// What the engine registers of a manifest.
+  private static func contribution(
+    _ manifest: Manifest,
+    _ core: PluginCore,
+    _ code: PluginCode
+  ) -> Extension {
     var value = Extension(
       name: manifest.id,
       version: manifest.version,
-      tools: manifest.tools.map { Self.tool($0, manifest, core, code) }
+      tools: manifest.tools.map { tool($0, manifest, core, code) }
     )
     PluginContributions(manifest: manifest, core: core, code: code).add(to: &value)
-    extensionValue = value
+    return value
+  }
+
+  /// Calls `follower` with the whole contribution whenever the plugin registers something.
+  package func follow(_ follower: @escaping @Sendable (Extension) -> Void) {
+    core.publishing.withLock { $0.followers.append(follower) }
   }
 
   private static func tool(

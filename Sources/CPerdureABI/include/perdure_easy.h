@@ -33,6 +33,7 @@
 #ifndef PERDURE_EASY_H
 #define PERDURE_EASY_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -452,6 +453,114 @@ static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
  * the deadline has passed; when the host stops or aborts the call, it is dropped. */
 static inline int pdr_easy_cancelled(const pdr_easy_call *call) {
   return call->calls->cancelled(call->calls->ctx, call->call->id) != 0;
+}
+
+/* ---------------------------------------------------------------- asking the host */
+
+typedef struct pdr_easy_wait_ {
+  pthread_mutex_t lock;
+  pthread_cond_t news;
+  int done;
+  int32_t status;
+  char *answer;
+  size_t size;
+} pdr_easy_wait_;
+
+static inline void pdr_easy_done_(void *argument, pdr_id request, int32_t status,
+                                  const pdr_blob *value, const pdr_err *err) {
+  pdr_easy_wait_ *wait = (pdr_easy_wait_ *)argument;
+  const uint8_t *bytes = value ? value->ptr : err ? err->detail.ptr : NULL;
+  size_t length = value ? value->len : err && err->detail.len != PDR_ABSENT ? err->detail.len : 0;
+  (void)request;
+  pthread_mutex_lock(&wait->lock);
+  wait->status = status;
+  if (wait->size > 0) {
+    if (!bytes) length = 0;
+    if (length >= wait->size) {
+      length = 0;
+      if (status == PDR_OK) wait->status = PDR_E_ENCODING;
+    }
+    if (length > 0) memcpy(wait->answer, bytes, length);
+    wait->answer[length] = 0;
+  }
+  wait->done = 1;
+  pthread_cond_signal(&wait->news);
+  pthread_mutex_unlock(&wait->lock);
+}
+
+/* Asks the host for an operation with a JSON input and waits for it: 0 and the answer, or a PDR_E_
+ * code and the details of the error, as a string. An answer that does not fit is PDR_E_ENCODING; what
+ * was asked for is done then, too. The manifest of a tool that asks says blocking: true. */
+static inline int32_t pdr_easy_request(pdr_easy_call *call, const char *operation, const char *input,
+                                   char *answer, size_t size) {
+  pdr_easy_wait_ wait;
+  pdr_blob blob;
+  pdr_id request = 0;
+  int32_t code;
+  if (size > 0) answer[0] = 0;
+  if (!pdr_easy_host_.invoke) return PDR_E_UNSUPPORTED;
+  memset(&wait, 0, sizeof wait);
+  wait.answer = answer;
+  wait.size = size;
+  pthread_mutex_init(&wait.lock, NULL);
+  pthread_cond_init(&wait.news, NULL);
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  blob.ptr = (const uint8_t *)input;
+  blob.len = input ? strlen(input) : 0;
+  code = pdr_easy_host_.invoke->start(pdr_easy_host_.invoke->ctx, call->call->id, pdr_easy_str(operation), &blob,
+                             pdr_easy_done_, &wait, &request);
+  if (code == PDR_OK) {
+    pthread_mutex_lock(&wait.lock);
+    while (!wait.done) pthread_cond_wait(&wait.news, &wait.lock);
+    pthread_mutex_unlock(&wait.lock);
+    code = wait.status;
+  }
+  pthread_cond_destroy(&wait.news);
+  pthread_mutex_destroy(&wait.lock);
+  return code;
+}
+
+/* The same with a formatted input of at most 8,191 bytes; a longer one is PDR_E_INVALID. */
+PDR_EASY_FORMAT_(5, 6)
+static inline int32_t pdr_easy_requestf(pdr_easy_call *call, const char *operation, char *answer,
+                                    size_t size, const char *format, ...) {
+  char input[8192];
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(input, sizeof input, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof input) return PDR_E_INVALID;
+  return pdr_easy_request(call, operation, input, answer, size);
+}
+
+/* Writes all of these steps or nothing; when this returns 0 they are on disk. steps is a JSON array
+ * of at most 8,000 bytes, such as
+ * [{"do": "doc", "kind": "acme.notes", "ops": [["p", ["lines"], 0, 0, ["hi"]]]}]. */
+static inline int32_t pdr_easy_commit(pdr_easy_call *call, const char *steps, char *answer,
+                                      size_t size) {
+  return pdr_easy_requestf(call, "commit", answer, size, "{\"steps\":%s}", steps);
+}
+
+/* Keeps a JSON value under a name for the task of the call, unless there is one, and gives {"value":
+ * the kept one}. Without a candidate it only looks. The name has nothing that JSON escapes. */
+static inline int32_t pdr_easy_memo(pdr_easy_call *call, const char *name, const char *candidate,
+                                    char *answer, size_t size) {
+  if (!candidate)
+    return pdr_easy_requestf(call, "memo", answer, size, "{\"name\":\"%s\"}", name);
+  return pdr_easy_requestf(call, "memo", answer, size, "{\"name\":\"%s\",\"candidate\":%s}", name,
+                       candidate);
+}
+
+/* Gives {"value", "version", "document"} of a document at its own place, or {}. The kind and the key,
+ * which may be null, have nothing that JSON escapes. */
+static inline int32_t pdr_easy_document(pdr_easy_call *call, const char *kind, const char *key,
+                                        char *answer, size_t size) {
+  if (!key)
+    return pdr_easy_requestf(call, "document.get", answer, size, "{\"kind\":\"%s\"}", kind);
+  return pdr_easy_requestf(call, "document.get", answer, size, "{\"kind\":\"%s\",\"key\":\"%s\"}", kind,
+                       key);
 }
 
 /* ---------------------------------------------------------------- the plugin */

@@ -20,6 +20,16 @@ final class PluginCore: Sendable {
   let isRequired: Bool
   let permissions: JSONObject
   let grants: Grants
+  let manifest: Manifest
+  /// What it registered while it runs.
+  let registrations = Mutex(Registrations())
+  /// How that becomes a contribution, and who wants to know.
+  let publishing = Mutex<
+    (
+      current: Extension, build: (@Sendable (Manifest) -> Extension)?,
+      followers: [@Sendable (Extension) -> Void]
+    )
+  >((Extension(name: ""), nil, []))
   /// The kinds of documents that it keeps, as the engine takes them.
   let declarations = Mutex<[String: DocumentDeclaration]>([:])
   private let secrets = Mutex<Set<String>>([])
@@ -49,6 +59,7 @@ final class PluginCore: Sendable {
     isRequired = environment.isRequired
     permissions = manifest.permissions.json
     grants = Grants(manifest)
+    self.manifest = manifest
     // Every call may sit in the plugin's code, and within each of these others that hold no slot,
     // beside one control call and the callbacks.
     threads = PluginThreads(limit: manifest.execution.maxConcurrency + 24)
