@@ -20,11 +20,10 @@ struct CoverageTests {
 
   @Test func `the documentation has no operation that nobody serves`() throws {
     let served = Set(OperationListing.all.map(\.line))
-    let documented = try Self.lines().filter { $0.hasPrefix("| `") && $0.contains(" | ") }
-    let coverage = Set(OperationCoverage.all.map(\.line))
-    for line in documented where !coverage.contains(line) {
-      #expect(served.contains(line), "\(line)")
+    let documented = try Self.lines().filter { line in
+      line.hasPrefix("| `") && line.count { $0 == "|" } == 4
     }
+    for line in documented { #expect(served.contains(line), "\(line)") }
   }
 
   @Test(arguments: OperationCoverage.all.map(\.line))
