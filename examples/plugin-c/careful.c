@@ -19,7 +19,7 @@ static int holds(pdr_str json, const char *word) {
 
 static int32_t check(pdr_easy_call *call) {
   pdr_str tool;
-  if (pdr_easy_member(call->input, "call", &tool) && holds(tool, "secret"))
+  if (pdr_easy_member(pdr_easy_input(call), "call", &tool) && holds(tool, "secret"))
     return pdr_easy_deny(call, "the text is secret; count another one");
   return pdr_easy_nothing(call);
 }

@@ -19,7 +19,7 @@
  *
  *   static int32_t check(pdr_easy_call *call) {
  *     pdr_str tool;
- *     if (!pdr_easy_member(call->input, "call", &tool)) return pdr_easy_nothing(call);
+ *     if (!pdr_easy_member(pdr_easy_input(call), "call", &tool)) return pdr_easy_nothing(call);
  *     return is_bad(tool) ? pdr_easy_deny(call, "that is not allowed here") : pdr_easy_nothing(call);
  *   }
  *
@@ -50,9 +50,8 @@
 typedef struct pdr_easy_call {
   const pdr_calls_1 *calls;
   const pdr_call *call;
-  pdr_str arguments; /* JSON of the object of arguments; for what has none, the same as input */
+  pdr_str arguments; /* JSON of the object of arguments; for what has none, of the whole input */
   int answered;
-  pdr_str input; /* JSON of all that the host says about the call */
 } pdr_easy_call;
 
 /* The tables of the host, for what is answered after the function has returned. */
@@ -81,6 +80,14 @@ static inline pdr_str pdr_easy_str(const char *text) {
   str.ptr = (const uint8_t *)text;
   str.len = text ? strlen(text) : 0;
   return str;
+}
+
+/* The JSON of all that the host says about the call. */
+static inline pdr_str pdr_easy_input(const pdr_easy_call *call) {
+  pdr_str input;
+  input.ptr = call->call->input->ptr;
+  input.len = call->call->input->len;
+  return input;
 }
 
 /* ---------------------------------------------------------------- reading JSON */
@@ -587,7 +594,6 @@ static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *
   easy.answered = 0;
   input.ptr = call->input->ptr;
   input.len = call->input->len;
-  easy.input = input;
   for (i = 0; i < count; i++) {
     size_t length = strlen(tools[i].name);
     if (strchr(tools[i].name, ':') && call->target.len == length &&
