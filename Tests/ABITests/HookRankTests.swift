@@ -54,7 +54,7 @@ import Testing
 
   @Test(
     arguments: [
-      (["before": ["test.a"]], ["test.c", "test.a", "test.b"]),
+      (["before": ["test.a"]], ["test.b", "test.c", "test.a"]),
       (["before": ["test.b"]], ["test.a", "test.c", "test.b"]),
       (["after": ["test.a"]], ["test.a", "test.b", "test.c"]),
       (["before": ["test.unknown"]], ["test.a", "test.b", "test.c"]),

@@ -197,9 +197,11 @@ extension PluginCore {
   /// Whether a call at `task` is made in the course of another one of this plugin.
   func isWithinCall(at task: TaskID?, _ port: (any ContributionPort)?) async -> Bool {
     guard let task else { return false }
-    let tasks = Set(liveCalls.compactMap(\.place.task))
+    let live = liveCalls
+    // A task has one call at a time, but for what runs inside a wrap or in the course of a phase.
+    if live.contains(where: { $0.kind != .tool && $0.place.task == task }) { return true }
+    let tasks = Set(live.compactMap(\.place.task))
     if tasks.isEmpty { return false }
-    if tasks.contains(task) { return true }
     guard let above = try? await port?.tasksAbove() else { return false }
     return !tasks.isDisjoint(with: above)
   }
