@@ -43,9 +43,13 @@ struct ToolExecution: Sendable {
   private func slots(_ call: ToolCall) async -> HeldPermits? {
     let waits = SlotWaits()
     return await withTaskCancellationHandler {
-      await core.hold(own, .work, at: call.taskId, { call.host as? any ContributionPort }) {
-        waits.add($0)
-      }
+      await core.hold(
+        own,
+        .work,
+        at: call.taskId,
+        port: { call.host as? any ContributionPort },
+        waits: { waits.add($0) }
+      )
     } onCancel: {
       waits.cancel()
     }

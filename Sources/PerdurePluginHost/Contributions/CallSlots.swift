@@ -172,7 +172,7 @@ extension PluginCore {
     _ own: CallSlots?,
     _ use: CallSlots.Use,
     at task: TaskID?,
-    _ port: () -> (any ContributionPort)?,
+    port: () -> (any ContributionPort)?,
     waits: (SlotTicket) -> Void
   ) async -> HeldPermits? {
     var taken: [CallSlots] = []

@@ -90,9 +90,13 @@ struct ContributionCaller: Sendable {
   // MARK: Slots
 
   private func slots(_ place: CallPlace, _ ongoing: OngoingCall) async throws -> HeldPermits {
-    let held = await core.hold(own, use, at: place.task, { place.port }) {
-      ongoing.waits(for: $0)
-    }
+    let held = await core.hold(
+      own,
+      use,
+      at: place.task,
+      port: { place.port },
+      waits: { ongoing.waits(for: $0) }
+    )
     guard let held else { throw cancelled(ongoing.reason ?? .deadline) }
     if let reason = ongoing.reason {
       held.finish()
