@@ -89,7 +89,7 @@ extension PluginFiles {
     let result = await control(plugin.core) { () throws(PluginRefusal) in try code.activate() }
     try unwrap(result, path, "refused to be activated", "activation")
     guard plugin.description.manifest.settings != nil else { return }
-    do { try await plugin.tellSettings() } catch {
+    do { try await plugin.tellSettings(isFirst: true) } catch {
       throw refused(
         path,
         "refused its settings",

@@ -143,7 +143,7 @@ struct LifecycleTests {
       (bench) async throws in
       #expect(
         bench.plugin.warnings == [
-          "this version does not serve its sections, hooks, documents yet"
+          "this version does not serve its documents yet"
         ]
       )
     }

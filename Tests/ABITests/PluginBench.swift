@@ -18,6 +18,14 @@ final class Reports: Sendable {
     all.withLock { $0.filter { $0.type == type }.map(\.message) }
   }
 
+  /// The plugins that logged a call, in order.
+  var plugins: [String] {
+    all.withLock { reports in
+      reports.filter { $0.type == "plugin_log" && !$0.message.hasPrefix("[info] result") }
+        .compactMap(\.extensionName)
+    }
+  }
+
   /// The strikes.
   var strikes: [String] { messages("plugin_strike") }
 }

@@ -46,6 +46,10 @@ package final class Scheduler: Sendable {
     var parkingLimit: Int64 = .max
     /// The definitions that could not migrate a task.
     var failedMigrations: [TaskID: FailedMigration] = [:]
+    /// What code that lives outside made of tasks of older versions.
+    var preparedMigrations: [TaskID: PreparedMigration] = [:]
+    /// The tasks about which such code is being asked.
+    var migrating: Set<TaskID> = []
     /// Told on the line of every change of `blocked`.
     var obstacleFollower: (@Sendable (TaskID, String?) -> Void)?
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
@@ -68,6 +72,8 @@ package final class Scheduler: Sendable {
   let state = Mutex(State())
   /// Those who wait until nothing ordinary is live, in a conversation or anywhere.
   let idleWaits = WaitRoom<ConversationID?>()
+  /// Which tasks' code waits for which tasks.
+  let callWaits = CallWaits()
   /// Those who wait until the code of a task has ended.
   let joins = WaitRoom<TaskID>()
 
@@ -201,6 +207,11 @@ package final class Scheduler: Sendable {
       throw error
     }
     for invocation in round.starts { invocation.start() }
+    for (record, found) in round.migrations
+    where state.withLock({ $0.migrating.insert(record.id).inserted }) {
+      // Ends with the code that it asks, which has a deadline.
+      Task.detached { [self] in await migrate(record, found) }
+    }
     guard !round.reports.isEmpty else { return }
     // Told only after it is durable, so that nobody hears of a fault that a crash takes back.
     try await session.barrier()
@@ -230,7 +241,12 @@ final class Reservations: Sendable {
   private struct State {
     var starts: [Invocation] = []
     var reports: [Report] = []
+    var migrations: [Migration] = []
   }
+
+  typealias Migration = (
+    record: TaskRecord, found: (definition: TaskDefinition, extensionName: String?)
+  )
 
   private let state = Mutex(State())
 
@@ -238,5 +254,11 @@ final class Reservations: Sendable {
   var reports: [Report] { state.withLock { $0.reports } }
 
   func add(_ invocation: Invocation) { state.withLock { $0.starts.append(invocation) } }
+  var migrations: [Migration] { state.withLock { $0.migrations } }
+
+  func add(_ record: TaskRecord, _ found: (definition: TaskDefinition, extensionName: String?)) {
+    state.withLock { $0.migrations.append((record, found)) }
+  }
+
   func add(_ report: Report) { state.withLock { $0.reports.append(report) } }
 }

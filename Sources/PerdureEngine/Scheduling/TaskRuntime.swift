@@ -218,7 +218,7 @@ package struct TaskRuntime: Sendable {
     return record
   }
 
-  private func check(_ state: TaskState, _ record: TaskRecord, _ tx: Transaction) async throws {
+  func check(_ state: TaskState, _ record: TaskRecord, _ tx: Transaction) async throws {
     func refuse(_ message: String) -> PerdureError {
       PerdureError(.invalidInput, "task \(taskId) \(message)")
     }

@@ -177,6 +177,7 @@ extension Session {
       if !addresses.isEmpty { state.changedDocuments.append((publication.sequence, addresses)) }
       return state.insideObservers
     }
+    reads.see(publication)
     publications.stage(publication)
     for observer in observers { observer(publication) }
     // A flush that somebody else asked for may have taken the commit before it could be told.

@@ -33,6 +33,8 @@ package final class Session: Sendable {
   let documents: DocumentCache
   /// Those who wait for the settlement of a submission.
   let waits = WaitRoom<SubmissionID>()
+  /// Those who have read something for a commit that is still to come.
+  let reads = ReadTracker()
   /// What is known of conversations as a whole, as staged.
   let marks = Mutex<[ConversationID: ConversationMark]>([:])
   /// Drops what has not been used for long.

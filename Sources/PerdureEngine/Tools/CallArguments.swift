@@ -11,10 +11,12 @@ enum CallArguments {
   }
 
   /// Lets the tool repair the arguments as the model gave them, then checks them.
-  static func prepared(_ arguments: JSON, for tool: InstalledTool) -> Check {
-    guard let prepare = tool.tool.prepareArguments else { return checked(arguments, for: tool) }
+  static func prepared(_ arguments: JSON, for tool: InstalledTool) async -> Check {
     do {
-      return checked(try prepare(arguments), for: tool)
+      var prepared = arguments
+      if let prepare = tool.tool.prepareArguments { prepared = try prepare(prepared) }
+      if let prepare = tool.tool.prepareLater { prepared = try await prepare(prepared) }
+      return checked(prepared, for: tool)
     } catch {
       return .invalid(
         "the arguments are invalid: \(Failure.describe(error)); received \(arguments.compactText)"

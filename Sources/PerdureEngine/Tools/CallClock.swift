@@ -32,17 +32,23 @@ package final class CallClock: Sendable {
 
   /// Lets the clock stand still while `body` waits for the host's work and not for the tool's.
   package func standingStill<Result>(_ body: () async throws -> Result) async rethrows -> Result {
+    pause()
+    defer { resume() }
+    return try await body()
+  }
+
+  func pause() {
     state.withLock { state in
       state.pauses += 1
       if state.pauses == 1 { halt(&state) }
     }
-    defer {
-      state.withLock { state in
-        state.pauses -= 1
-        if state.pauses == 0 { count(&state) }
-      }
+  }
+
+  func resume() {
+    state.withLock { state in
+      state.pauses -= 1
+      if state.pauses == 0 { count(&state) }
     }
-    return try await body()
   }
 
   /// Ends it; `atEnd` does not run any more.

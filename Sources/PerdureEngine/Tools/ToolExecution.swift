@@ -7,7 +7,7 @@ struct ToolExecution {
   /// How a call ended.
   enum End: Sendable {
     case returned(ToolResult)
-    case threw(String)
+    case threw(String, code: String)
     /// It answered neither its deadline nor its cancellation within its grace; it may still run.
     case abandoned
   }
@@ -23,12 +23,14 @@ struct ToolExecution {
     let clock = runtime.surroundings.clock
     let started = clock.monotonic()
     let end = OneShot<End>()
+    running.onGivingUp { end.fill(.abandoned) }
     let work = Task.detached { [tool, runtime, pass] in
       let result: End
       do {
         result = .returned(try await tool.execute(call))
       } catch {
-        result = .threw((error as? PerdureError)?.description ?? "\(error)")
+        let code = (error as? PerdureError)?.code.rawValue
+        result = .threw(Failure.describe(error), code: code ?? "tool_error")
       }
       // Before the call is answered: the next one may be made as soon as this one is over.
       pass.leave()

@@ -169,7 +169,7 @@ private func emitFrame(
       // Credit is asked for first, so that a plugin that ignores it costs no copy.
       let length = unsafe blob.len
       guard length <= Border.emitLimit else { throw .tooLarge(limit: Border.emitLimit) }
-      guard length <= PluginCall.creditWindow, call.kind == .tool else { return .invalid }
+      guard length <= PluginCall.creditWindow, call.kind.isTool else { return .invalid }
       guard length <= call.credit else { return .wouldBlock }
       let payload = unsafe try Border.payload(blob, limit: Border.emitLimit)
       return core.emit(payload, on: call)

@@ -32,7 +32,7 @@ import PerdureValue
   func callAsFunction(_ request: UInt64, _ result: RequestResult) {
     switch result {
     case .object(let object): succeed(request, JSON.object(object).encoded, .json)
-    case .bytes(let bytes): succeed(request, bytes, .bytes)
+    case .bytes(let bytes, let type): succeed(request, bytes, type)
     case .failed(let failure): fail(request, failure)
     }
   }
@@ -51,6 +51,13 @@ import PerdureValue
     }
   }
 
+  private func flags(of failure: RequestFailure) -> UInt32 {
+    var flags: UInt32 = failure.isRetryable ? PDR_ERR_RETRYABLE : 0
+    if failure.code == .cancelled { flags |= PDR_ERR_CANCELLED }
+    if failure.code == .timeout { flags |= PDR_ERR_TIMEOUT }
+    return flags
+  }
+
   private func fail(_ request: UInt64, _ failure: RequestFailure) {
     let message = Array(failure.message.utf8)
     let detail = JSON.object(failure.detail).encoded
@@ -59,7 +66,7 @@ import PerdureValue
         var err = unsafe pdr_err()
         unsafe err.size = UInt32(MemoryLayout<pdr_err>.size)
         unsafe err.code = failure.code.rawValue
-        unsafe err.flags = failure.code == .cancelled ? PDR_ERR_CANCELLED : 0
+        unsafe err.flags = flags(of: failure)
         unsafe err.message = pdr_str(ptr: message.baseAddress, len: message.count)
         unsafe err.detail = pdr_str(ptr: detail.baseAddress, len: detail.count)
         unsafe function(argument, request, failure.code.rawValue, nil, &err)

@@ -45,11 +45,15 @@ enum BorderProblem: Error {
   case flags
   /// Well-formed, but not what belongs here; `at` is a JSON Pointer.
   case shape(String, at: String)
+  /// `must` names members that this version does not know.
+  case fields([String], at: String)
+  /// A message of several parts whose frame does not add up.
+  case parts(String)
 
   var code: BorderCode {
     switch self {
     case .shape: .invalid
-    case .flags: .unsupported
+    case .flags, .fields: .unsupported
     default: .encoding
     }
   }
@@ -65,6 +69,10 @@ enum BorderProblem: Error {
     case .flags: "a struct whose flags this host does not understand"
     case .shape(let what, let pointer):
       pointer.isEmpty ? what : "\(what) at \(pointer)"
+    case .fields(let names, let pointer):
+      "members in \"must\" that this version does not know (\(names.joined(separator: ", ")))"
+        + " at \(pointer)"
+    case .parts(let what): "parts that do not add up: \(what)"
     }
   }
 
@@ -75,8 +83,9 @@ enum BorderProblem: Error {
     case .nullWithLength, .notJSON: "json"
     case .notUTF8: "utf8"
     case .mediaType: "media_type"
-    case .flags: "fields"
+    case .flags, .fields: "fields"
     case .shape: "shape"
+    case .parts: "parts"
     }
   }
 }
@@ -117,8 +126,15 @@ struct Payload: Sendable {
 
   /// The object that JSON bytes hold; no bytes at all are an empty object.
   func object() throws(BorderProblem) -> JSONObject {
+    if type == .parts { return try Parts(bytes).object() }
     guard type == .json else { throw .mediaType(type.name) }
     guard !bytes.isEmpty else { return [:] }
+    return try Self.object(bytes)
+  }
+
+  /// The object that JSON bytes hold.
+  static func object(_ bytes: some Collection<UInt8>) throws(BorderProblem) -> JSONObject {
+    let bytes = Array(bytes)
     // Told apart from bad JSON because the author looks for it elsewhere.
     guard String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
     let value: JSON
@@ -126,6 +142,9 @@ struct Payload: Sendable {
     guard let object = value.object else { throw .shape("JSON that is no object", at: "") }
     return object
   }
+
+  /// Whether it holds JSON, alone or with parts.
+  var isMessage: Bool { type == .json || type == .parts }
 
   /// The text that the bytes hold.
   func text() throws(BorderProblem) -> String {

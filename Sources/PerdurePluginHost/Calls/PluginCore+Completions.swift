@@ -20,8 +20,18 @@ extension PluginCore {
     if isOver(call) { return finishLate(call) }
     do throws(BorderProblem) {
       switch call.kind {
-      case .tool: settle(call, .tool(try ToolCompletion.decode(payload)))
-      case .plugin: settle(call, .object(try payload.object()))
+      case _ where call.kind.isTool && payload.isMessage:
+        let members = try call.place.images.restored(.object(try payload.object()), at: "")
+        settle(call, .tool(try ToolCompletion.decode(members.object ?? [:])))
+      case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))
+      case _ where call.kind.isSection && payload.type == .text:
+        let object: JSONObject = ["text": .string(JSONString(try payload.text()))]
+        try call.place.check?(object)
+        settle(call, .object(object))
+      case .taskPhase, .abort, .hook, .created, .section, .sectionWrap, .plugin, .pure:
+        let object = try payload.object()
+        try call.place.check?(object)
+        settle(call, .object(object))
       case .bytes: settle(call, .bytes(payload.bytes))
       }
       return 0

@@ -11,8 +11,29 @@ final class PluginCore: Sendable {
   let version: String
   let generation: Int
   let environment: PluginEnvironment
-  let settings: JSONObject
+  /// What the plugin was told last.
+  let settingsState: Mutex<(members: JSONObject, revision: Int)>
+  /// How many of its calls run at once.
+  let slots: CallSlots
+  let closing = ClosingFlag()
+  /// Whether the operator wants nothing to go on without it.
+  let isRequired: Bool
   let permissions: JSONObject
+  let grants: Grants
+  let manifest: Manifest
+  /// What it registered while it runs.
+  let registrations = Mutex(Registrations())
+  /// How that becomes a contribution, and who wants to know.
+  let publishing = Mutex<
+    (
+      current: Extension, build: (@Sendable (Manifest) -> Extension)?,
+      followers: [@Sendable (Extension) -> Void]
+    )
+  >((Extension(name: ""), nil, []))
+  /// The kinds of documents that it keeps, as the engine takes them.
+  let declarations = Mutex<[String: DocumentDeclaration]>([:])
+  private let secrets = Mutex<Set<String>>([])
+  private let transactions = Mutex<[ObjectIdentifier: CallSlots]>([:])
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
   let threads: PluginThreads
@@ -33,11 +54,63 @@ final class PluginCore: Sendable {
     version = manifest.version
     self.generation = generation
     self.environment = environment
-    self.settings = settings
+    settingsState = Mutex((settings, 1))
+    slots = CallSlots(manifest.execution.maxConcurrency)
+    isRequired = environment.isRequired
     permissions = manifest.permissions.json
-    // Every call may sit in the plugin's code, beside one control call and the callbacks.
-    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
+    grants = Grants(manifest)
+    self.manifest = manifest
+    // Every call may sit in the plugin's code, and within each of these others that hold no slot,
+    // beside one control call and the callbacks.
+    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 24)
     name = Immortals.name(manifest.id)
+  }
+
+  /// The settings that count.
+  var settings: JSONObject { settingsState.withLock { $0.members } }
+  /// Counts their changes.
+  var settingsRevision: Int { settingsState.withLock { $0.revision } }
+  /// Whether it takes no more calls.
+  var isDown: Bool { closing.isSet }
+
+  /// Remembers a secret, so that it does not stand in logs.
+  func keepSecret(_ value: String) {
+    if !value.isEmpty { secrets.withLock { _ = $0.insert(value) } }
+  }
+
+  /// Gives a text without the secrets that the plugin was given.
+  func masked(_ text: String) -> String {
+    secrets.withLock { secrets in
+      secrets.reduce(text) { text, secret in
+        text.contains(secret) ? Self.replaced(text, secret) : text
+      }
+    }
+  }
+
+  private static func replaced(_ text: String, _ secret: String) -> String {
+    var result: [UInt8] = []
+    let (bytes, mark) = (Array(text.utf8), Array(secret.utf8))
+    var index = 0
+    while index < bytes.count {
+      if bytes[index...].starts(with: mark) {
+        result += Array("***".utf8)
+        index += mark.count
+      } else {
+        result.append(bytes[index])
+        index += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  /// The turns of the plugin's transactions in one store: one at a time.
+  func transactionSlots(of store: ObjectIdentifier) -> CallSlots {
+    transactions.withLock { transactions in
+      if let slots = transactions[store] { return slots }
+      let slots = CallSlots(1)
+      transactions[store] = slots
+      return slots
+    }
   }
 
   // MARK: Calls
@@ -79,6 +152,33 @@ final class PluginCore: Sendable {
     left(0)
   }
 
+  /// Starts a call on the calling thread; returns how long the plugin's code took.
+  func startHere(
+    _ call: PluginCall,
+    _ code: PluginCode,
+    target: ImmortalName,
+    input: [UInt8],
+    deadline: UInt64
+  ) -> Int64 {
+    guard let id = calls.open(call) else {
+      call.refused(BorderCode.busy.rawValue)
+      return 0
+    }
+    _ = call.bind(id)
+    live.withLock { $0.calls[ObjectIdentifier(call)] = call }
+    let begin = environment.clock.monotonic()
+    let status = code.start(id, target: target, input: input, deadline: deadline)
+    let nanoseconds = environment.clock.monotonic() &- begin
+    if status != 0 {
+      if end(call, id) {
+        call.refused(status)
+      } else {
+        strike("refused \(call.label) after it had completed it")
+      }
+    }
+    return nanoseconds
+  }
+
   /// Takes the id from the plugin; `false` if the call was over.
   private func end(_ call: PluginCall, _ id: UInt64) -> Bool {
     forget(call)
@@ -114,6 +214,7 @@ final class PluginCore: Sendable {
     if cancellation.id != 0 { calls.cancel(cancellation.id, reason: reason.rawValue) }
     if let callback = cancellation.callback { tell(callback, call, cancellation.id, reason) }
     for request in cancellation.requests { cancelRequest(request, reason: "\(reason)") }
+    call.place.inner?.cancel()
   }
 
   /// Runs the plugin's callback on one of its threads, unless the call is over by then.
@@ -144,6 +245,8 @@ final class PluginCore: Sendable {
     forget(call)
     call.settle(outcome)
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    call.transactions.close()
+    call.closeStreams()
   }
 
   // MARK: Requests
@@ -156,12 +259,12 @@ final class PluginCore: Sendable {
     done: PluginDone?,
     accepted: (UInt64) -> Void
   ) -> BorderCode? {
-    let operation = Operation(name: name)
+    let operation = OperationSchema.named(name)
     if done == nil, !operation.isOneWay { return .invalid }
     let request = PluginRequest(operation: operation, call: call, done: done)
     guard done != nil else {
       accepted(0)
-      _ = operation.run(self, request, 0, input)
+      _ = OperationRun(core: self, request: request, id: 0).begin(input)
       return nil
     }
     guard let id = requests.open(request) else {
@@ -169,7 +272,7 @@ final class PluginCore: Sendable {
       return .busy
     }
     if let call {
-      guard call.add(request: id) else {
+      guard call.add(request: id, finishesAnyway: operation.finishesAnyway) else {
         _ = takeRequest(id)
         return .stale
       }
@@ -177,7 +280,19 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.insert(id) }
     }
     accepted(id)
-    if let result = operation.run(self, request, id, input) { answer(id, result) }
+    if let call, call.place.isInline, name != "next" {
+      answer(
+        id,
+        .failed(
+          RequestFailure(.invalid, "an inline call can only ask for next", reason: "not_here")
+        )
+      )
+      return nil
+    }
+    if operation.pauses { call?.pause() }
+    if let result = OperationRun(core: self, request: request, id: id).begin(input) {
+      answer(id, result)
+    }
     return nil
   }
 
@@ -185,11 +300,16 @@ final class PluginCore: Sendable {
   @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
     guard let request = takeRequest(id) else { return false }
     if let call = request.call {
+      if request.operation.pauses { call.resume() }
       call.remove(request: id)
     } else {
       looseRequests.withLock { _ = $0.remove(id) }
     }
     guard let done = request.done else { return true }
+    if request.call?.place.isInline == true {
+      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
+      return true
+    }
     threads.run { [name] in
       withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
     }
@@ -208,6 +328,11 @@ final class PluginCore: Sendable {
     let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
     requests.unpin(slot)
     guard let request else { return false }
+    if request.operation.finishesAnyway {
+      // Answered by what it comes to: it may be done already.
+      request.cancelWork()
+      return true
+    }
     // Answered before its work is cancelled, which would answer too.
     let isFirst = answer(
       id,

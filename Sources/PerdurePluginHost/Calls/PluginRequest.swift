@@ -4,7 +4,7 @@ import Synchronization
 /// What a request of a plugin comes to.
 enum RequestResult: Sendable {
   case object(JSONObject)
-  case bytes([UInt8])
+  case bytes([UInt8], MediaType = .bytes)
   case failed(RequestFailure)
 }
 
@@ -15,6 +15,10 @@ struct RequestFailure: Error, Sendable {
   var reason: String
   /// JSON Pointer into the input.
   var pointer: String?
+  /// Further members of the details.
+  var members: JSONObject = [:]
+  /// Whether the same request may succeed when it is asked for again.
+  var isRetryable = false
 
   init(_ code: BorderCode, _ message: String, reason: String, at pointer: String? = nil) {
     self.code = code
@@ -23,22 +27,46 @@ struct RequestFailure: Error, Sendable {
     self.pointer = pointer
   }
 
+  /// Makes what is wrong with the input of an operation an answer.
+  init(_ problem: BorderProblem, of operation: String) {
+    self.init(
+      problem.code,
+      "\(operation) was given \(problem.phrase)",
+      reason: problem.reason
+    )
+    switch problem {
+    case .shape(_, let at): pointer = at
+    case .fields(let names, let at):
+      pointer = at
+      members["fields"] = .array(names.map { .string(JSONString($0)) })
+    default: break
+    }
+  }
+
+  /// The failure as the end of a stream.
+  var json: JSON {
+    [
+      "code": .int(Int64(code.rawValue)), "message": .string(message), "detail": .object(detail),
+    ]
+  }
+
   /// The details that travel beside the message.
   var detail: JSONObject {
     var detail: JSONObject = ["reason": .string(reason)]
-    if let pointer { detail["at"] = .string(pointer) }
+    if let pointer { detail["at"] = .string(JSONString(pointer)) }
+    for (key, value) in members { detail[key] = value }
     return detail
   }
 }
 
 /// One operation that a plugin asked for and that is not answered yet.
 final class PluginRequest: Sendable {
-  let operation: Operation
+  let operation: OperationSchema
   let call: PluginCall?
   let done: PluginDone?
   private let work = Mutex<(task: Task<Void, Never>?, cancelled: Bool)>((nil, false))
 
-  init(operation: Operation, call: PluginCall?, done: PluginDone?) {
+  init(operation: OperationSchema, call: PluginCall?, done: PluginDone?) {
     self.operation = operation
     self.call = call
     self.done = done

@@ -33,7 +33,8 @@ enum ToolCompletion {
     return result
   }
 
-  private static func contentItem(_ value: JSON, _ at: String) throws(BorderProblem) -> JSON {
+  /// Returns an item of content, or throws what is wrong with it.
+  static func contentItem(_ value: JSON, _ at: String) throws(BorderProblem) -> JSON {
     guard let item = value.object else { throw .shape("a content item that is no object", at: at) }
     switch item["type"]?.text {
     case "text" where item["text"]?.string != nil: return value

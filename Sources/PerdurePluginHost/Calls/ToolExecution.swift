@@ -8,7 +8,8 @@ struct ToolExecution: Sendable {
   let tool: ManifestTool
   let target: ImmortalName
   let grace: Int64
-  let permits: [CallPermits]
+  /// How many calls of this tool run at once, if that is limited.
+  let own: CallSlots?
   let pace: StartPace
   let isClosing: @Sendable () -> Bool
 
@@ -34,15 +35,24 @@ struct ToolExecution: Sendable {
         hint: "pass a file or less data"
       )
     }
-    for (index, permit) in permits.enumerated() {
-      do { try await permit.take() } catch {
-        for taken in permits.prefix(index) { taken.give() }
-        throw cancelled(call)
-      }
-    }
-    let held = HeldPermits(permits)
+    guard let held = await slots(call) else { throw cancelled(call) }
     defer { held.finish() }
     return try await attempt(call, input, held)
+  }
+
+  private func slots(_ call: ToolCall) async -> HeldPermits? {
+    let waits = SlotWaits()
+    return await withTaskCancellationHandler {
+      await core.hold(
+        own,
+        .work,
+        at: call.taskId,
+        port: { call.host as? any ContributionPort },
+        waits: { waits.add($0) }
+      )
+    } onCancel: {
+      waits.cancel()
+    }
   }
 
   /// Starts the call until the plugin accepts it.
@@ -74,7 +84,9 @@ struct ToolExecution: Sendable {
       kind: .tool,
       label: "tool \(tool.name)",
       plugin: core.id,
-      host: call.host
+      host: call.host,
+      operations: call.invocation?.operations,
+      place: CallPlace(task: call.taskId, tool: call)
     )
     let watch = GraceWatch(core: core, call: running, nanoseconds: grace + Self.margin)
     defer { watch.stop() }
@@ -143,12 +155,15 @@ struct ToolExecution: Sendable {
     var message: JSONObject = [
       "ctx": [
         "conversation": call.conversationId.json, "task": call.taskId.json, "kind": "pi.tool",
-        "now": .int(call.host.clock().now), "settings": 1,
+        "now": .int(call.host.clock().now), "settings": .int(Int64(core.settingsRevision)),
       ],
       "callId": .string(call.callId), "arguments": call.arguments,
       "replay": .string(call.replay.rawValue),
     ]
     if call.recovered { message["recovered"] = true }
+    if let parent = call.parent {
+      message["parent"] = ["task": parent.taskId.json, "callId": .string(parent.callId)]
+    }
     if let window = call.outputWindow {
       message["outputWindow"] = [
         "maxBytes": .int(window.maxBytes), "maxLines": .int(window.maxLines),
@@ -165,7 +180,7 @@ private final class GraceWatch: Sendable {
   private let core: PluginCore
   private let call: PluginCall
   private let nanoseconds: Int64
-  private let request = PluginRequest(operation: .timerWait, call: nil, done: nil)
+  private let request = PluginRequest(operation: .unknown("grace"), call: nil, done: nil)
 
   init(core: PluginCore, call: PluginCall, nanoseconds: Int64) {
     self.core = core
@@ -187,7 +202,7 @@ private final class GraceWatch: Sendable {
 }
 
 /// Hands frames of output to the engine in order.
-private struct OutputFold {
+struct OutputFold {
   let host: any ToolCallHost
   let core: PluginCore
   private var skipped: SkippedOutput?

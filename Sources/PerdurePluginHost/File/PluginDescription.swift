@@ -273,12 +273,10 @@ package enum PluginFiles {
 
   private static func notServed(_ manifest: Manifest) -> [String] {
     let lists = [
-      ("sections", manifest.sections.count), ("hooks", manifest.hooks.count),
-      ("wraps", manifest.wraps.count), ("tasks", manifest.tasks.count),
+      ("tasks", manifest.tasks.count),
       ("documents", manifest.documents.count),
       ("argument preparation", manifest.tools.count(where: \.prepare)),
       ("dynamic registration", manifest.dynamic == nil ? 0 : 1),
-      ("health checks", manifest.health.count),
     ]
     let names = lists.filter { $0.1 > 0 }.map(\.0)
     guard !names.isEmpty else { return [] }
