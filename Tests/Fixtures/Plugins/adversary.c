@@ -407,7 +407,7 @@ static int is(const pdr_call *call, const char *name) {
 }
 
 static int32_t start(void *state, const pdr_call *call) {
-  pdr_easy_call easy = {calls, call, {NULL, 0}, 0, {NULL, 0}};
+  pdr_easy_call easy = {calls, call, {NULL, 0}, 0};
   pdr_str input = {call->input->ptr, call->input->len};
   pdr_id id = call->id;
   (void)state;
