@@ -122,10 +122,13 @@ extension OperationSchema {
         let stream = try call.streams.begin(handle)
         if stream.pauses { call.pause() }
         defer { if stream.pauses { call.resume() } }
-        let batch = await stream.next(
-          maxItems: Int(input.integer("maxItems") ?? 1_000),
-          maxBytes: Int(input.integer("maxBytes") ?? 1 << 20)
-        )
+        let (items, bytes) = (input.integer("maxItems"), input.integer("maxBytes"))
+        let take: @Sendable () async -> StreamBatch = {
+          await stream.next(maxItems: Int(items ?? 1_000), maxBytes: Int(bytes ?? 1 << 20))
+        }
+        // The deadline of a tool is the engine's.
+        let engine = stream.pauses ? call.operations : nil
+        let batch = if let engine { await engine.standingStill(take) } else { await take() }
         call.streams.end(handle, isLast: batch.end != nil)
         var answer: JSONObject = ["items": .array(batch.items)]
         if let end = batch.end { answer["end"] = end }
