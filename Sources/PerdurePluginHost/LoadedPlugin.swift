@@ -90,6 +90,7 @@ package final class LoadedPlugin: Sendable {
       outputLimits: outputLimits(tool.outputLimits),
       deadline: .milliseconds(deadlineMs),
       grace: .milliseconds(graceMs),
+      maxConcurrency: tool.options.maxConcurrency,
       execute: { try await execution.run($0) }
     )
   }
@@ -187,6 +188,7 @@ package final class LoadedPlugin: Sendable {
     let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
     let drained = await core.whenDrained(within: grace, on: clock)
     for call in core.liveCalls { core.abandon(call) }
+    core.releaseAllGivenUp()
     return drained
   }
 
