@@ -132,8 +132,9 @@ import Testing
       name: "tell",
       description: "",
       parameters: true,
-      preparingArguments: { _ in made }
-    ) { _ in .text("called") }
+      preparingArguments: { _ in made },
+      execute: { _ in .text("called") }
+    )
     let text = try await result(tool, [:])?.contentText
     #expect(text?.contains("the arguments are invalid: root: expected an object") == true)
   }

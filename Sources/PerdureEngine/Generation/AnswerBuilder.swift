@@ -7,6 +7,9 @@ struct AnswerBuilder: Sendable {
     var kind: AnswerBlock
     var text = ""
     var arguments: JSON?
+    /// The arguments as far as they have arrived.
+    var partial = PartialArguments()
+    var shownArguments: JSON?
     var members = JSONObject()
   }
 
@@ -50,6 +53,7 @@ struct AnswerBuilder: Sendable {
     case .delta(let index, let text):
       guard blocks.indices.contains(index) else { return breakOff("text of an unknown block") }
       blocks[index].text += text
+      if case .toolCall = blocks[index].kind { blocks[index].partial.append(text) }
     case .blockEnd(let index, let arguments, let members):
       guard blocks.indices.contains(index) else { return breakOff("end of an unknown block") }
       if let arguments { blocks[index].arguments = arguments }
@@ -119,6 +123,17 @@ struct AnswerBuilder: Sendable {
     return .failure(ArgumentsProblem("expected an object", received: value.compactText))
   }
 
+  /// The message so far with the arguments that have arrived of calls that are not complete.
+  mutating func partialMessage() -> JSON {
+    for position in blocks.indices {
+      guard case .toolCall = blocks[position].kind, blocks[position].arguments == nil else {
+        continue
+      }
+      blocks[position].shownArguments = blocks[position].partial.value()
+    }
+    return message(.stop)
+  }
+
   /// The message so far, in its persisted form.
   func message(_ stopReason: StopReason, errorMessage: String? = nil) -> JSON {
     var message: JSONObject = [
@@ -140,7 +155,7 @@ struct AnswerBuilder: Sendable {
     case .toolCall(let id, let name):
       item = [
         "type": "toolCall", "id": .string(id), "name": .string(name),
-        "arguments": block.arguments ?? [:],
+        "arguments": block.arguments ?? block.shownArguments ?? [:],
       ]
     }
     for (key, value) in block.members where item[key] == nil { item[key] = value }
