@@ -158,6 +158,7 @@ package final class LoadedPlugin: Sendable {
     let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
     let drained = await core.whenDrained(within: grace, on: clock)
     for call in core.liveCalls { core.abandon(call) }
+    core.releaseAllGivenUp()
     return drained
   }
 

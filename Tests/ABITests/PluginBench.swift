@@ -235,6 +235,11 @@ struct PluginBench: Sendable {
     }
   }
 
+  /// Returns when the plugin has broken this many promises.
+  func hasStrikes(_ count: Int) async {
+    while plugin.strikes < count { await Task.yield() }
+  }
+
   /// Starts a call and cancels it as the engine does, once the plugin has it.
   func cancelled(
     _ name: String,

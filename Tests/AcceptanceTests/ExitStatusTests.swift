@@ -167,7 +167,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     plugin("a plugin that requires what is lacking", 7, "perdure.magic/1"),
     plugin("a plugin with two tools of one name", 8, "two tools named a"),
     plugin("a plugin that demands a runner", 9, "process of its own"),
-    plugin("a schema with an unknown keyword", 10, "'patternProperties'"),
+    plugin("a schema with a keyword of another draft", 10, "'nullable'"),
     plugin("a schema with a word that is no type", 11, "has a tool a whose parameters"),
     run("a plugin in a runner", 5, "process of its own") { _ in
       ["--plugin", Fixtures.wordcount, "--isolation", "runner"]

@@ -200,11 +200,7 @@ final class RunningHost: Sendable {
   var denial: PerdureError? { denials.error }
 
   /// Aborts all work with everything below it, and returns when it has ended.
-  func abortAll() async throws {
-    for conversation in Set(harness.liveTasks.map { $0.conversationId }).sorted() {
-      try await harness.conversation(conversation)?.abort(background: true)
-    }
-  }
+  func abortAll() async throws { try await harness.abortAll() }
 
   /// What is loaded.
   var description: JSON {

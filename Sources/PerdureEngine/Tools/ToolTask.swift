@@ -74,7 +74,7 @@ enum ToolTask {
       return try await refuse(runtime, call, "tool_unavailable", text)
     }
     let checked: JSON
-    switch await CallArguments.prepared(call.arguments, for: tool) {
+    switch await CallArguments.prepared(of: call, for: tool) {
     case .valid(let arguments): checked = arguments
     case .invalid(let text): return try await refuse(runtime, call, "invalid_arguments", text)
     }

@@ -81,7 +81,7 @@ extension PluginCore {
   }
 
   private func finishLate(_ call: PluginCall) -> Int32 {
-    noteStaleCompletion()
+    noteStaleCompletion(of: call.id)
     settle(
       call,
       .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late"))

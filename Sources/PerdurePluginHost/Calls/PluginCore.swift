@@ -42,6 +42,8 @@ final class PluginCore: Sendable {
   let logBudget = Mutex(LogBudget())
   let stop = Mutex<(ticket: UInt64, stopped: OneShot<Bool>)?>(nil)
   private let live = Mutex<Live>(Live())
+  /// Calls that nobody waits for and whose completion has not come, by the ids that they had.
+  private let givenUp = Mutex<[UInt64: PluginCall]>([:])
   private let looseRequests = Mutex<Set<UInt64>>([])
 
   private struct Live {
@@ -133,14 +135,17 @@ final class PluginCore: Sendable {
     live.withLock { $0.calls[ObjectIdentifier(call)] = call }
     let accepted = threads.run { [self] in
       // Abandoned while it waited for a thread.
-      guard calls.reason(id) != nil else { return left(0) }
+      guard calls.reason(id) != nil else {
+        releaseGivenUp(id)
+        return left(0)
+      }
       let begin = environment.clock.monotonic()
       let status = code.start(id, target: target, input: input, deadline: deadline)
       // Nobody waits for a start that went well, only for one that was refused.
       if status != 0 {
         if end(call, id) {
           call.refused(status)
-        } else {
+        } else if !releaseGivenUp(id) {
           strike("refused \(call.label) after it had completed it")
         }
       }
@@ -239,6 +244,37 @@ final class PluginCore: Sendable {
         )
       )
     )
+  }
+
+  /// Gives up a call, whose completion is stale from now on; its reader waits until that comes.
+  ///
+  /// So the engine knows how long the effects of the call may go on. Returns `false` if it is over.
+  @discardableResult func giveUp(_ call: PluginCall) -> Bool {
+    let id = call.id
+    // Before the id is taken: the completion may come right after.
+    givenUp.withLock { $0[id] = call }
+    guard end(call, id) else {
+      givenUp.withLock { _ = $0.removeValue(forKey: id) }
+      return false
+    }
+    strike("did not answer \(call.label) in time after it was cancelled")
+    for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    return true
+  }
+
+  /// Notes that a call that was given up has ended; `false` if there is none with this id.
+  @discardableResult func releaseGivenUp(_ id: UInt64) -> Bool {
+    guard let call = givenUp.withLock({ $0.removeValue(forKey: id) }) else { return false }
+    settle(
+      call,
+      .failed(PerdureError("interrupted", "plugin \(self.id) answered \(call.label) too late"))
+    )
+    return true
+  }
+
+  /// Stops waiting for the completions of calls that were given up.
+  func releaseAllGivenUp() {
+    for id in givenUp.withLock({ Array($0.keys) }) { releaseGivenUp(id) }
   }
 
   func settle(_ call: PluginCall, _ outcome: CallOutcome) {
@@ -364,7 +400,11 @@ final class PluginCore: Sendable {
     )
   }
 
-  func noteStaleCompletion() { strike("completed a call that was over; the answer was dropped") }
+  /// Takes a completion that came when its call was over.
+  func noteStaleCompletion(of id: UInt64) {
+    releaseGivenUp(id)
+    strike("completed a call that was over; the answer was dropped")
+  }
 
   func noteJunk(_ what: String) { strike(what) }
 }

@@ -88,7 +88,7 @@ struct ToolExecution: Sendable {
       operations: call.invocation?.operations,
       place: CallPlace(task: call.taskId, tool: call)
     )
-    let watch = GraceWatch(core: core, call: running, nanoseconds: grace + Self.margin)
+    let watch = GraceWatch(core: core, call: running, held, nanoseconds: grace + Self.margin)
     defer { watch.stop() }
     return await withTaskCancellationHandler {
       held.enter()
@@ -175,25 +175,28 @@ struct ToolExecution: Sendable {
   }
 }
 
-/// Abandons a cancelled call when its grace is over.
+/// Gives up a cancelled call when its grace is over.
 private final class GraceWatch: Sendable {
   private let core: PluginCore
   private let call: PluginCall
+  private let held: HeldPermits
   private let nanoseconds: Int64
   private let request = PluginRequest(operation: .unknown("grace"), call: nil, done: nil)
 
-  init(core: PluginCore, call: PluginCall, nanoseconds: Int64) {
+  init(core: PluginCore, call: PluginCall, _ held: HeldPermits, nanoseconds: Int64) {
     self.core = core
     self.call = call
+    self.held = held
     self.nanoseconds = nanoseconds
   }
 
   func begin() {
     // Ends with the call, whose `stop` cancels it.
     request.attach(
-      Task { [core, call, nanoseconds] in
+      Task { [core, call, held, nanoseconds] in
         await core.environment.clock.sleep(nanoseconds: nanoseconds)
-        if !Task.isCancelled { core.abandon(call) }
+        // Other calls of the plugin go on; those of the tool are held back by the engine.
+        if !Task.isCancelled, core.giveUp(call) { held.finish() }
       }
     )
   }

@@ -141,7 +141,13 @@ final class SlotWaits: Sendable {
 /// What a call holds: given back when it is over and the plugin's code has returned from it.
 final class HeldPermits: Sendable {
   private let release: @Sendable () -> Void
-  private let state = Mutex<(inside: Int, over: Bool)>((0, false))
+  private let state = Mutex<State>(State())
+
+  private struct State {
+    var inside = 0
+    var over = false
+    var given = false
+  }
 
   init(_ release: @escaping @Sendable () -> Void) { self.release = release }
 
@@ -151,13 +157,15 @@ final class HeldPermits: Sendable {
   /// Notes that the plugin's code has returned.
   func leave() { change { $0.inside -= 1 } }
 
-  /// Notes that nobody waits for the call any more.
+  /// Notes that nobody waits for the call any more; may be said twice.
   func finish() { change { $0.over = true } }
 
-  private func change(_ body: (inout (inside: Int, over: Bool)) -> Void) {
+  private func change(_ body: (inout State) -> Void) {
     let last = state.withLock { state in
       body(&state)
-      return state.over && state.inside == 0
+      guard state.over, state.inside == 0, !state.given else { return false }
+      state.given = true
+      return true
     }
     if last { release() }
   }
