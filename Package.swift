@@ -165,7 +165,7 @@ let package = Package(
       name: "PerdureEngineTests",
       dependencies: [
         "FaultyDisk", "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit",
-        "PerdureValue",
+        "PerdureValue", "TestPrograms",
       ],
       swiftSettings: safe
     ),
@@ -191,7 +191,7 @@ let package = Package(
     ),
     .testTarget(
       name: "PerdureValueTests",
-      dependencies: ["PerdureTestKit", "PerdureValue"],
+      dependencies: ["PerdureTestKit", "PerdureValue", "TestPrograms"],
       swiftSettings: safe
     ),
   ]

@@ -112,6 +112,9 @@ extension Conversation {
   }
 }
 
+/// A change of a conversation's choices, under the short name that callers use.
+public typealias AgentChange = Conversation.AgentChange
+
 extension Transaction {
   /// Changes the choices of a conversation as `Conversation.configure` does.
   public func configure(

@@ -135,6 +135,16 @@ extension Harness {
     }
   }
 
+  /// The value of a document as it is, and then the newest one whenever it has changed, or `nil` if
+  /// there is none.
+  public func values<Value>(
+    of document: Document<Value>,
+    in scope: DocumentScope = .session,
+    key: String? = nil
+  ) async throws -> Updates<DocumentRevision<Value>>? {
+    try await state(of: document, in: scope, key: key)?.values()
+  }
+
   /// A document as it is, and then every change of it, or `nil` if there is none.
   ///
   /// The last change of a document that is retired replaces it by null.

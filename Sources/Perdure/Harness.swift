@@ -185,12 +185,14 @@ public final class Harness: Sendable {
   /// The extensions named in `pinned` count in every conversation, before all others and whatever it
   /// selects; no other extension can take the place of their tools and sections.
   ///
-  /// `conversationCreated` runs within every commit that creates a conversation or a fork, whoever
+  /// `onConversationCreated` runs within every commit that creates a conversation or a fork, whoever
   /// commits it, and may add to that commit; if it throws, nothing is written. Tables cannot be
   /// read there any more, documents can. It runs for the conversations that it creates itself, too.
   ///
   /// With `onWake` no timer wakes sleeping tasks: it is told whenever it changes when the store
   /// needs a process, and the host calls `resume` then.
+  ///
+  /// With `resume` unfinished work goes on at once. If this version cannot, the store is closed again.
   public static func open(
     _ location: StoreLocation,
     models: any ModelProvider,
@@ -198,18 +200,19 @@ public final class Harness: Sendable {
     pinned: [String] = [],
     settings: @escaping @Sendable () -> HarnessSettings = { HarnessSettings() },
     clock: any HostClock = SystemClock(),
-    conversationCreated: (
+    onConversationCreated: (
       @Sendable (Transaction, ConversationRecord) async throws -> Void
     )? = nil,
     onReport: @escaping @Sendable (Report) -> Void = { _ in },
-    onWake: (@Sendable (HarnessWake) -> Void)? = nil
+    onWake: (@Sendable (HarnessWake) -> Void)? = nil,
+    resume: Bool = false
   ) async throws -> Harness {
     let registry = Registry(pinned: pinned)
     for value in extensions { try registry.install(value) }
     let storage = try await location.open()
     var creation: Session.CreationHook?
-    if let conversationCreated {
-      creation = { tx, record in try await conversationCreated(Transaction(base: tx), record) }
+    if let onConversationCreated {
+      creation = { tx, record in try await onConversationCreated(Transaction(base: tx), record) }
     }
     var tellWake: (@Sendable (Wake) -> Void)?
     if let onWake { tellWake = { onWake(HarnessWake($0)) } }
@@ -222,7 +225,15 @@ public final class Harness: Sendable {
       conversationCreated: creation,
       onWake: tellWake
     )
-    return Harness(engine: try await Engine.open(storage, options))
+    let harness = Harness(engine: try await Engine.open(storage, options))
+    guard resume else { return harness }
+    do {
+      try await harness.resume()
+      return harness
+    } catch {
+      try? await harness.close()
+      throw error
+    }
   }
 
   /// Adds to the commit that creates a conversation; if it throws, nothing is written.
@@ -241,11 +252,16 @@ public final class Harness: Sendable {
   }
 
   /// Creates a conversation with these choices; `body` may add to its commit.
+  ///
+  /// One that a live task owns takes over the choices of the task's, and its work counts as that of
+  /// the task.
   public func createConversation(
+    ownedBy task: TaskID? = nil,
     agent: Conversation.AgentChange = .init(),
     _ body: Beginning? = nil
   ) async throws -> Conversation {
     let id = try await engine.createConversation(
+      ownedBy: task,
       configure: agent.object(),
       body.map(Self.beginning)
     )

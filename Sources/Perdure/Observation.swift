@@ -107,6 +107,11 @@ extension Harness {
   }
 }
 
+extension Harness {
+  /// Returns how the store came to its end, once it is released, as `closed` does.
+  public func closing() async throws(PerdureError) -> HarnessEnd { try await closed }
+}
+
 /// How an open store came to its end.
 public enum HarnessEnd: Sendable {
   /// It was closed, with everything on disk.

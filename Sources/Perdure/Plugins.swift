@@ -81,6 +81,11 @@ public final class Plugin: Sendable {
 
   /// What the engine is given.
   public var contribution: Extension { loaded.extensionValue }
+  /// Calls `follower` with the whole contribution whenever the plugin registers or takes back
+  /// something while it runs; a host installs it anew.
+  public func onRegistration(_ follower: @escaping @Sendable (Extension) -> Void) {
+    loaded.follow(follower)
+  }
   /// SHA-256 of the file, in hexadecimal.
   public var digest: String { loaded.digest }
   /// What an installed plugin would be refused for, and what this version does not serve yet.

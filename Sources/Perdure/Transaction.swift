@@ -206,14 +206,17 @@ extension Conversation {
   /// not see the entry.
   ///
   /// The choices of `agent` are changed on top of those of then, and `body` may add to the commit.
+  /// A live task may own it.
   public func fork(
     at entry: EntryID,
+    ownedBy task: TaskID? = nil,
     agent: AgentChange = .init(),
     _ body: Harness.Beginning? = nil
   ) async throws -> Conversation {
     let fork = try await engine.fork(
       id,
       at: entry,
+      ownedBy: task,
       configure: agent.object(),
       body.map(Harness.beginning)
     )

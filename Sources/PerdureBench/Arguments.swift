@@ -43,6 +43,7 @@ struct Arguments: Sendable {
       append  N commits (200) that each append one word to a document of 1 MB
       seed    only makes the store of w3 and scale: N entries in conversations of H
       sleepers  N tasks (100,000) that sleep or wait, against 1,000: memory and wake-ups
+      idle    N conversations (10,000) in which nothing happens: memory and wake-ups
       floor   what SQLite alone costs for N turns of two commits (200)
 
     Each prints JSON, one object on a line. DIR must be on a disk, not in memory.

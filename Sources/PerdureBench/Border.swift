@@ -34,6 +34,8 @@ struct Border: Sendable {
     try await Task.detached {
       try await border.taskToTask()
       try await border.taskToTaskWithJSON()
+      try await border.inlineHook()
+      try await border.inlineWrap()
     }.value
     _ = await plugin.close()
   }
@@ -86,7 +88,40 @@ struct Border: Sendable {
     }
   }
 
+  /// A hook that runs inline and does nothing: all that the plugin host does for it, JSON included.
+  private func inlineHook() async throws {
+    guard let hook = plugin.extensionValue.hooks.first, case .beforeTool(let body) = hook.handler
+    else { throw PerdureError(.pluginRefused, "the plugin \(plugin.id) has no hook") }
+    let call = HookedCall(id: "call_7", name: "raw", arguments: ["i": 7])
+    let context = BenchHookContext()
+    try await measureAll("perdure inline hook that does nothing") {
+      _ = try await body(call, context)
+    }
+  }
+
+  /// A wrap that runs inline and answers at once.
+  private func inlineWrap() async throws {
+    guard let wrap = plugin.extensionValue.wraps.first, case .tool(_, let body) = wrap.target
+    else { throw PerdureError(.pluginRefused, "the plugin \(plugin.id) has no wrap") }
+    let wrapped = try body(try tool("raw"))
+    try await measureAll("perdure inline wrap that does nothing") {
+      _ = try await call(wrapped, ["i": 7])
+    }
+  }
+
   // MARK: Measuring
+
+  /// Measures what is shorter than a look at the clock.
+  private func measureAll(_ name: String, _ body: () async throws -> Void) async throws {
+    let rounds = arguments.count ?? 200_000
+    var times: [Double] = []
+    for _ in 0..<Self.repetitions {
+      let start = Machine.now
+      for _ in 0..<rounds { try await body() }
+      times.append(Double(Machine.now - start) / Double(max(1, rounds)))
+    }
+    print(name, times, rounds, [])
+  }
 
   private func tool(_ name: String) throws -> Tool {
     guard let tool = plugin.extensionValue.tools.first(where: { $0.name == name }) else {
@@ -135,6 +170,29 @@ struct Border: Sendable {
     line["calls"] = .int(Int64(rounds))
     line.print(calibration)
   }
+}
+
+/// The engine's side of a hook that looks at nothing.
+private struct BenchHookContext: HookContext {
+  var conversationId: ConversationID { .root }
+  var taskId: TaskID { BenchCallHost.task }
+  var agent: AgentInfo { AgentInfo() }
+  var isCancelled: Bool { false }
+  func now() -> Int64 { 1_700_000_000_000 }
+  func settings() throws -> JSON { [:] }
+  func model(_ reference: ModelReference) throws -> ModelInfo? { nil }
+  func entry(_ id: EntryID) async throws -> EntryRecord? { nil }
+  func task(_ id: TaskID) async throws -> TaskRecord? { nil }
+  func messages() async throws -> [JSON] { [] }
+  func document(
+    _ kind: JSONString,
+    of scope: DocumentScope,
+    key: JSONString?
+  ) async throws -> JSON? { nil }
+  func durable() async throws {}
+  func report(_ message: String) {}
+  func memo(_ name: JSONString) async throws -> JSON? { nil }
+  func memo(_ name: JSONString, _ candidate: JSON) async throws -> JSON { candidate }
 }
 
 /// The engine's side of a call that reports nothing.

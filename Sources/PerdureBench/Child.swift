@@ -1,5 +1,6 @@
 import CPerdureLinux
 import Glibc
+import Perdure
 import PerdureModel
 import PerdureValue
 
@@ -54,5 +55,30 @@ struct Child {
   func wait() -> Int32 {
     perdure_bench_close(output)
     return perdure_bench_wait(id)
+  }
+
+  // MARK: At rest
+
+  /// Starts it, waits until it has said that it is ready and is at rest, and looks at it for ten
+  /// seconds.
+  static func atRest(_ words: [String]) throws -> (megabytes: Double, wakeups: Int64) {
+    let child = try start(words)
+    defer { child.kill() }
+    guard child.readLine() == "READY" else {
+      throw PerdureError(.invalidInput, "the measured process ended early")
+    }
+    // Threads that ran until now go to rest first.
+    sleep(8)
+    let wakeups = perdure_process_wakeups(child.id, 10)
+    let resident = perdure_process_resident_kib(child.id)
+    guard wakeups >= 0, resident >= 0 else {
+      throw PerdureError(.storageFailed, "the measured process cannot be looked at")
+    }
+    return (Double(resident) / 1_024, wakeups)
+  }
+
+  /// Waits to be killed, without a timer of the Swift runtime.
+  static func sleepForever() async {
+    while true { await SystemClock().sleep(nanoseconds: .max) }
   }
 }

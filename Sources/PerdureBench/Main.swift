@@ -31,6 +31,7 @@ struct Main {
     case "w6": try await Border.run(arguments)
     case "w7": try await Crash.run(arguments)
     case "sleepers": try await Sleepers.run(arguments)
+    case "idle": try await Idle.run(arguments)
     case "floor": try Floor.run(arguments)
     default: throw Arguments.wrong("the workload '\(arguments.workload)' is unknown")
     }

@@ -1,4 +1,3 @@
-import CPerdureLinux
 import Glibc
 import Perdure
 
@@ -97,7 +96,7 @@ enum Sleepers {
     print("READY")
     fflush(nil)
     // Until it is killed.
-    while true { try await Task.sleep(for: .seconds(3_600)) }
+    await Child.sleepForever()
   }
 
   // MARK: Measurement
@@ -109,7 +108,9 @@ enum Sleepers {
     for count in counts {
       let folder = arguments.folder + "/sleepers-\(Machine.now)-\(count)"
       for mode in ["fill", "hold"] {
-        let (resident, wakeups) = try sample(mode, count, folder)
+        let (resident, wakeups) = try Child.atRest([
+          "sleepers", "--dir", folder, "--n", "\(count)", "--mode", mode,
+        ])
         var line = ResultLine("sleepers")
         line["n"] = .int(Int64(count))
         line["mode"] = .string(JSONString(mode))
@@ -120,28 +121,5 @@ enum Sleepers {
         line.print(calibration)
       }
     }
-  }
-
-  /// Starts a process, waits until it is at rest and looks at it for ten seconds.
-  private static func sample(
-    _ mode: String,
-    _ count: Int,
-    _ folder: String
-  ) throws -> (megabytes: Double, wakeups: Int64) {
-    let child = try Child.start([
-      "sleepers", "--dir", folder, "--n", "\(count)", "--mode", mode,
-    ])
-    defer { child.kill() }
-    guard child.readLine() == "READY" else {
-      throw PerdureError(.invalidInput, "the measured process ended early")
-    }
-    // Threads that ran until now go to rest first.
-    sleep(8)
-    let wakeups = perdure_process_wakeups(child.id, 10)
-    let resident = perdure_process_resident_kib(child.id)
-    guard wakeups >= 0, resident >= 0 else {
-      throw PerdureError(.storageFailed, "the measured process cannot be looked at")
-    }
-    return (Double(resident) / 1_024, wakeups)
   }
 }

@@ -46,9 +46,17 @@ package final class Engine: Sendable {
   package let views: Views
   package let contexts: ContextStore
   let options: Options
+  private let creationHooks: CreationHooks
   private let shutdown = Mutex<Task<Void, any Error>?>(nil)
 
-  private init(session: Session, scheduler: Scheduler, contexts: ContextStore, options: Options) {
+  private init(
+    session: Session,
+    scheduler: Scheduler,
+    contexts: ContextStore,
+    creationHooks: CreationHooks,
+    options: Options
+  ) {
+    self.creationHooks = creationHooks
     self.session = session
     self.scheduler = scheduler
     views = Views(session: session, scheduler: scheduler)
@@ -71,6 +79,7 @@ package final class Engine: Sendable {
         documentRetentionMs: { options.settings().documentRetentionMs },
         onCreation: { tx, record in
           try await builtInDocuments(tx, record)
+          try await tx.createDeclaredDocuments(of: record, options.registry.snapshot)
           try await options.conversationCreated?(tx, record)
         },
         report: options.report
@@ -101,10 +110,13 @@ package final class Engine: Sendable {
       )
       contexts.adopt(session.liveTasks.values)
       session.observe { contexts.observe($0) }
+      let creationHooks = CreationHooks(session, surroundings)
+      session.observe { creationHooks.observe($0) }
       let engine = Engine(
         session: session,
         scheduler: scheduler,
         contexts: contexts,
+        creationHooks: creationHooks,
         options: options
       )
       surroundings.engine.engine = engine
@@ -159,23 +171,27 @@ package final class Engine: Sendable {
     return record.id
   }
 
-  /// Creates a conversation that nobody owns.
+  /// Creates a conversation, which nobody owns unless a task is named.
   package func createConversation(
+    ownedBy owner: TaskID? = nil,
     configure change: JSONObject = [:],
     _ body: Beginning? = nil
   ) async throws -> ConversationID {
-    try await session.commit { try await begin($0.createConversation(), change, body, $0) }
+    try await session.commit { tx in
+      try await begin(tx.createConversation(owner: owner), change, body, tx)
+    }
   }
 
   /// Creates a conversation that inherits what another one sees up to and including an entry.
   package func fork(
     _ parent: ConversationID,
     at entry: EntryID,
+    ownedBy owner: TaskID? = nil,
     configure change: JSONObject = [:],
     _ body: Beginning? = nil
   ) async throws -> ConversationID {
     try await session.commit(conversation: parent) { tx in
-      try await begin(tx.forkConversation(parent, at: entry), change, body, tx)
+      try await begin(tx.forkConversation(parent, at: entry, owner: owner), change, body, tx)
     }
   }
 
@@ -211,6 +227,7 @@ package final class Engine: Sendable {
       if let task { return task }
       // Awaited by every caller.
       let started = Task.detached { [self] in
+        await creationHooks.close()
         await scheduler.close()
         try await session.close()
       }

@@ -9,12 +9,11 @@ package final class LoadedPlugin: Sendable {
   /// What its file says.
   package let description: PluginDescription
   /// What the engine registers.
-  package let extensionValue: Extension
+  package var extensionValue: Extension { core.publishing.withLock { $0.current } }
   let core: PluginCore
   let code: PluginCode
   private let tables: HostTables?
   private let copy: String?
-  private let closing: ClosingFlag
 
   /// The name of the extension.
   package var id: String { core.id }
@@ -45,7 +44,6 @@ package final class LoadedPlugin: Sendable {
 
   private static let stopNanoseconds: Int64 = 5_000_000_000
   private static let idleNanoseconds: Int64 = 1_000_000_000
-  private static let pluginCallNanoseconds: Int64 = 10_000_000_000
 
   init(
     description: PluginDescription,
@@ -59,45 +57,59 @@ package final class LoadedPlugin: Sendable {
     self.code = code
     self.tables = tables
     self.copy = copy
-    let closing = ClosingFlag()
-    self.closing = closing
-    let manifest = description.manifest
-    let whole = CallPermits(manifest.execution.maxConcurrency)
-    extensionValue = Extension(
+    let value = Self.contribution(description.manifest, core, code)
+    core.publishing.withLock { publishing in
+      publishing.current = value
+      publishing.build = { [weak core] manifest in
+        guard let core else { return Extension(name: manifest.id) }
+        return Self.contribution(manifest, core, code)
+      }
+    }
+  }
+
+  /// What the engine registers of a manifest.
+  private static func contribution(
+    _ manifest: Manifest,
+    _ core: PluginCore,
+    _ code: PluginCode
+  ) -> Extension {
+    var value = Extension(
       name: manifest.id,
       version: manifest.version,
-      tools: manifest.tools.map { tool in
-        Self.tool(tool, manifest, core, code, whole, closing)
-      }
+      tools: manifest.tools.map { tool($0, manifest, core, code) }
     )
+    PluginContributions(manifest: manifest, core: core, code: code).add(to: &value)
+    return value
+  }
+
+  /// Calls `follower` with the whole contribution whenever the plugin registers something.
+  package func follow(_ follower: @escaping @Sendable (Extension) -> Void) {
+    core.publishing.withLock { $0.followers.append(follower) }
   }
 
   private static func tool(
     _ tool: ManifestTool,
     _ manifest: Manifest,
     _ core: PluginCore,
-    _ code: PluginCode,
-    _ whole: CallPermits,
-    _ closing: ClosingFlag
+    _ code: PluginCode
   ) -> Tool {
     let deadlineMs = tool.options.deadlineMs ?? manifest.execution.deadlineMs ?? 600_000
     let graceMs = tool.options.graceMs ?? manifest.execution.graceMs
-    let own = tool.options.maxConcurrency.map { CallPermits($0) }
     let execution = ToolExecution(
       core: core,
       code: code,
       tool: tool,
       target: Immortals.name("tool:\(tool.name)"),
       grace: Int64(graceMs) * 1_000_000,
-      permits: [own, whole].compactMap(\.self),
+      own: tool.options.maxConcurrency.map { CallSlots($0, keepsOne: false) },
       pace: StartPace(
         isBlocking: tool.options.blocking ?? manifest.execution.blocking,
         tool: tool.name,
         core: core
       ),
-      isClosing: { closing.isSet }
+      isClosing: { core.isDown }
     )
-    return Tool(
+    var made = Tool(
       name: tool.name,
       description: tool.description,
       parameters: tool.parameters,
@@ -106,8 +118,18 @@ package final class LoadedPlugin: Sendable {
       outputLimits: outputLimits(tool.outputLimits),
       deadline: .milliseconds(deadlineMs),
       grace: .milliseconds(graceMs),
+      structuredOutputSchema: tool.structuredOutputSchema,
+      callers: tool.callers,
+      isDeferred: tool.deferred,
+      constrainedSampling: tool.constrainedSampling,
+      maxConcurrency: tool.options.maxConcurrency,
       execute: { try await execution.run($0) }
     )
+    if tool.prepare {
+      let contributions = PluginContributions(manifest: manifest, core: core, code: code)
+      made.prepareLater = contributions.preparation(of: tool)
+    }
+    return made
   }
 
   private static func outputLimits(_ members: JSONObject?) -> OutputLimits {
@@ -118,57 +140,6 @@ package final class LoadedPlugin: Sendable {
     return limits
   }
 
-  // MARK: Calls of the plugin itself
-
-  /// Gives the plugin its settings; what it refuses them with is thrown.
-  func tellSettings() async throws {
-    _ = try await call(
-      "settings.changed",
-      ["settings": .object(core.settings), "revision": 1, "reason": "initial"]
-    )
-  }
-
-  /// Makes a call that belongs to no conversation.
-  private func call(_ target: String, _ members: JSONObject) async throws -> JSONObject {
-    var input: JSONObject = [
-      "ctx": ["now": .int(core.environment.clock.now()), "settings": 1]
-    ]
-    for (key, value) in members { input[key] = value }
-    let running = PluginCall(kind: .plugin, label: target, plugin: core.id, host: nil)
-    let clock = core.environment.clock
-    let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
-    // Ends with this call: it is cancelled below.
-    let watch = Task { [core] in
-      await clock.sleep(nanoseconds: Self.pluginCallNanoseconds)
-      if Task.isCancelled { return }
-      core.cancel(running, .deadline)
-      await clock.sleep(nanoseconds: grace)
-      if !Task.isCancelled { core.abandon(running) }
-    }
-    defer { watch.cancel() }
-    core.start(
-      running,
-      code,
-      target: Immortals.name(target),
-      input: JSON.object(input).encoded,
-      deadline: UInt64(max(0, clock.monotonic() + Self.pluginCallNanoseconds)),
-      left: { _ in }
-    )
-    while true {
-      let news = await running.next()
-      switch news.outcome {
-      case .object(let object): return object
-      case .failed(let error): throw error
-      case .tool, .bytes: return [:]
-      case nil: break
-      }
-      if let code = news.refusal {
-        let word = BorderCode(rawValue: code)?.word ?? "\(code)"
-        throw PerdureError("tool_error", "plugin \(core.id) refused the call \(target) (\(word))")
-      }
-    }
-  }
-
   // MARK: Closing
 
   /// Ends the plugin and removes its private copy; returns what did not go as it should.
@@ -176,7 +147,7 @@ package final class LoadedPlugin: Sendable {
   /// Calls are cancelled and get their grace. What still runs then is left alone, but muted: every
   /// function of the host answers `gone`. The second call does nothing.
   @discardableResult package func close() async -> [String] {
-    guard closing.set() else { return [] }
+    guard core.closing.set() else { return [] }
     var problems: [String] = []
     if await !drain() { problems.append("plugin \(id) left calls unanswered") }
     if await !stop() { problems.append("plugin \(id) did not stop in time") }
@@ -204,6 +175,7 @@ package final class LoadedPlugin: Sendable {
     let grace = Int64(description.manifest.execution.graceMs) * 1_000_000
     let drained = await core.whenDrained(within: grace, on: clock)
     for call in core.liveCalls { core.abandon(call) }
+    core.releaseAllGivenUp()
     return drained
   }
 

@@ -1,6 +1,18 @@
 package import PerdureModel
 package import PerdureValue
 
+/// One measurement of a plugin.
+package struct PluginMetric: Sendable, Equatable {
+  /// What is done with the value.
+  package enum Kind: String, Sendable, CaseIterable { case add, set, observe }
+
+  package var plugin: String
+  package var name: String
+  package var kind: Kind
+  package var value: Double
+  package var labels: JSONObject
+}
+
 /// What the host gives to the plugins it loads.
 package struct PluginEnvironment: Sendable {
   /// Time, also for deadlines of activation and closing.
@@ -17,6 +29,12 @@ package struct PluginEnvironment: Sendable {
   package var retiredLimit = 256
   /// The program that runs plugins in processes of their own; `nil` = the one beside this program.
   package var runner: String?
+  /// Whether nothing may go on without the plugin: while it is down, its observers deny like guards.
+  package var isRequired = false
+  /// Gives the value that the operator bound to a plugin's secret, or `nil`.
+  package var secret: @Sendable (_ plugin: String, _ name: String) -> String? = { _, _ in nil }
+  /// Takes what plugins measure.
+  package var metric: @Sendable (PluginMetric) -> Void = { _ in }
   /// Gives bytes from chance; tests give seeded ones.
   package var random: @Sendable (Int) -> [UInt8]
 

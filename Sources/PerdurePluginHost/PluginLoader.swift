@@ -144,7 +144,7 @@ extension PluginFiles {
     }
     try unwrap(result, path, what, "activation")
     guard plugin.description.manifest.settings != nil else { return }
-    do { try await plugin.tellSettings() } catch {
+    do { try await plugin.tellSettings(isFirst: true) } catch {
       throw refused(
         path,
         "refused its settings",

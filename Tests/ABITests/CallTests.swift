@@ -74,7 +74,7 @@ import Testing
     ("huge", "more than 16777216 bytes", -8), ("limit", "more than 16777216 bytes", -8),
     ("media", "the media type application/cbor, which is not accepted here", -8),
     ("bytes", "the media type application/octet-stream, which is not accepted here", -8),
-    ("parts", "the media type application/vnd.perdure.parts, which is not accepted here", -8),
+    ("parts", "parts that do not add up: the beginning is not that of parts", -8),
     ("positive", "a positive status (5)", -7), ("flags", "a struct whose flags", -10),
     ("error_utf8", "invalid UTF-8", -8),
   ])

@@ -30,19 +30,35 @@ import Testing
     let clock = ManualClock()
     try await PluginBench.adversary(clock: clock) { (bench) async throws in
       let host = FakeHost(time: clock)
-      let task = await bench.cancelled("never", reason: .deadline, host: host)
+      _ = await bench.cancelled("never", reason: .deadline, host: host)
       await clock.waitForSleeper(of: .milliseconds(1_000))
       clock.advance(by: .milliseconds(1_300))
-      let error = await #expect(throws: PerdureError.self) { try await task.value }
+      await bench.hasStrikes(1)
       #expect(
-        error?.message
-          == "plugin test.adversary did not answer tool never in time after it was cancelled"
+        bench.reports.strikes == [
+          "plugin test.adversary did not answer tool never in time after it was cancelled"
+        ]
       )
-      #expect(bench.plugin.strikes == 1)
     }
   }
 
-  @Test func `a completion after the call was given up is stale and a strike`() async throws {
+  @Test func `a call that was given up is waited for until the plugin is closed`() async throws {
+    let clock = ManualClock()
+    try await PluginBench.adversary(clock: clock) { (bench) async throws in
+      let task = await bench.cancelled("never", reason: .deadline, host: FakeHost(time: clock))
+      await clock.waitForSleeper(of: .milliseconds(1_000))
+      clock.advance(by: .milliseconds(1_300))
+      await bench.hasStrikes(1)
+      // Nobody advances the clock: closing does not give it a second grace.
+      #expect(await bench.plugin.close() == [])
+      let error = await #expect(throws: PerdureError.self) { try await task.value }
+      #expect(error?.code == "interrupted")
+    }
+  }
+
+  @Test func `a completion after the call was given up is stale, a strike and its end`()
+    async throws
+  {
     // A process of its own would be killed when the call is given up.
     guard Place.current == .inProcess else { return }
     let clock = ManualClock()
@@ -51,9 +67,27 @@ import Testing
       let task = await bench.cancelled("keep", reason: .deadline, host: host)
       await clock.waitForSleeper(of: .milliseconds(1_000))
       clock.advance(by: .milliseconds(1_300))
-      _ = await task.result
+      await bench.hasStrikes(1)
       #expect(try await bench.text("complete_kept") == "-3")
+      let error = await #expect(throws: PerdureError.self) { try await task.value }
+      #expect(error?.message == "plugin test.adversary answered tool keep too late")
       #expect(bench.plugin.strikes == 2)
+    }
+  }
+
+  @Test func `calls that were given up take no place from other calls of the plugin`()
+    async throws
+  {
+    let clock = ManualClock()
+    try await PluginBench.adversary(clock: clock) { (bench) async throws in
+      // As many as the plugin may have at a time.
+      for number in 1...32 {
+        _ = await bench.cancelled("never", reason: .abort, host: FakeHost(time: clock))
+        await clock.waitForSleeper(of: .milliseconds(1_000))
+        clock.advance(by: .milliseconds(1_300))
+        await bench.hasStrikes(number)
+      }
+      #expect(try await bench.text("echo", ["text": "still here"]) == "still here")
     }
   }
 
@@ -97,7 +131,7 @@ import Testing
     let clock = ManualClock()
     try await PluginBench.adversary(clock: clock) { (bench) async throws in
       let host = FakeHost(time: clock)
-      let task = await bench.cancelled(
+      _ = await bench.cancelled(
         "open_request",
         ["keep": true],
         reason: .abort,
@@ -106,7 +140,7 @@ import Testing
       while try await bench.text("open_request", ["count": true]) != "1" { await Task.yield() }
       await clock.waitForSleeper(of: .milliseconds(1_000))
       clock.advance(by: .seconds(2))
-      _ = await task.result
+      await bench.hasStrikes(1)
     }
   }
 

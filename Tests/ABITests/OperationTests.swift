@@ -29,13 +29,15 @@ import Testing
     try await PluginBench.adversary { (bench) async throws in
       let info = try #require(try await ask(bench, "host.info")["answer"])
       #expect(info["messages"] == 1)
-      #expect(info["ops"]?.array?.count == 11)
+      #expect(
+        info["ops"]?.array?.compactMap { $0.text } == OperationListing.all.map(\.name)
+      )
       #expect(info["isolated"] == .bool(Place.current == .runner))
       #expect(info["plugin"]?["id"] == "test.adversary")
     }
   }
 
-  @Test(arguments: ["commit", "env.exec", "model.complete", "secret.get", "nonsense", "HOST.INFO"])
+  @Test(arguments: ["env.exec", "env.read", "nonsense", "HOST.INFO"])
   func `what is not served is unsupported`(operation: String) async throws {
     try await PluginBench.adversary { (bench) async throws in
       let answer = try await ask(bench, operation)
@@ -73,8 +75,72 @@ import Testing
     ("log", ["level": "info"], "/message"), ("random", ["bytes": 65_537], "/bytes"),
     ("random", ["bytes": "5"], "/bytes"), ("timer.wait", [:], ""),
     ("timer.wait", ["ms": -1], "/ms"), ("settings.get", ["scope": "all"], "/scope"),
-    ("report", ["must": ["future"], "message": "x"], "/must"),
   ]
+
+  @Test func `a member that must be understood and is not is unsupported`() async throws {
+    try await PluginBench.adversary { (bench) async throws in
+      let answer = try await ask(bench, "report", ["must": ["future"], "message": "x"])
+      #expect(answer["status"] == -10)
+      #expect(answer["answer"]?["reason"] == "fields")
+      #expect(answer["answer"]?["fields"] == ["future"])
+    }
+  }
+
+  private static let notOutside = OperationListing.all.filter {
+    !$0.classes.contains("all") && !$0.classes.contains("N")
+  }.map(\.name)
+
+  @Test func `every operation is refused where it is not legal`() async throws {
+    try await PluginBench.adversary { (bench) async throws in
+      for name in Self.notOutside {
+        let answer = try await ask(bench, name, outside: true)
+        #expect(answer["status"] == -7, "\(name)")
+        #expect(answer["answer"]?["reason"] == "not_here", "\(name)")
+      }
+      for name in ["hooks.each", "register", "unregister", "next", "lifecycle.stopped"] {
+        let answer = try await ask(bench, name)
+        #expect(answer["answer"]?["reason"] == "not_here", "\(name)")
+      }
+    }
+  }
+
+  @Test func `every operation refuses members of the wrong type`() async throws {
+    try await PluginBench.adversary { (bench) async throws in
+      for listing in OperationListing.all {
+        let isOutside = listing.classes == "N" || listing.classes == "P N"
+        guard isOutside || listing.classes.contains("all") || listing.classes.contains("T") else {
+          continue
+        }
+        for member in listing.members where member.type != "JSON" {
+          let wrong: JSON = member.type.hasPrefix("list") ? 5 : [[]]
+          var input: JSONObject = [:]
+          for other in listing.members where other.isRequired && other.name != member.name {
+            // Members are checked in order, so those behind the wrong one do not matter.
+            input[JSONString(other.name)] = Self.sample(other.type)
+          }
+          input[JSONString(member.name)] = wrong
+          let answer = try await ask(bench, listing.name, .object(input), outside: isOutside)
+          #expect(answer["status"] == -7, "\(listing.name) \(member.name)")
+          #expect(answer["answer"]?["reason"] == "shape", "\(listing.name) \(member.name)")
+          #expect(answer["answer"]?["at"]?.text?.hasPrefix("/\(member.name)") == true)
+        }
+      }
+    }
+  }
+
+  private static func sample(_ type: String) -> JSON {
+    switch type {
+    case "id", "integer", "number": 1
+    case "bool": true
+    case "object": [:]
+    case "list of object": [[:]]
+    case "list of id", "list of string": []
+    case "string", "handle": "x"
+    default:
+      type.hasPrefix("\"")
+        ? .string(JSONString(String(type.dropFirst().prefix { $0 != "\"" }))) : [:]
+    }
+  }
 
   @Test(arguments: wrongInputs)
   func `a wrong input is invalid at a place`(

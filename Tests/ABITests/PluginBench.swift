@@ -18,6 +18,14 @@ final class Reports: Sendable {
     all.withLock { $0.filter { $0.type == type }.map(\.message) }
   }
 
+  /// The plugins that logged a call, in order.
+  var plugins: [String] {
+    all.withLock { reports in
+      reports.filter { $0.type == "plugin_log" && !$0.message.hasPrefix("[info] result") }
+        .compactMap(\.extensionName)
+    }
+  }
+
   /// The strikes.
   var strikes: [String] { messages("plugin_strike") }
 }
@@ -227,6 +235,11 @@ struct PluginBench: Sendable {
     } catch {
       return error as? PerdureError
     }
+  }
+
+  /// Returns when the plugin has broken this many promises.
+  func hasStrikes(_ count: Int) async {
+    while plugin.strikes < count { await Task.yield() }
   }
 
   /// Starts a call and cancels it as the engine does, once the plugin has it.

@@ -150,14 +150,6 @@ struct RefusalTests {
       "requires the interface perdure.queue/1, which this host lacks"
     ),
     (
-      #""hooks":[{"point":"beforeTool","role":"guard"}]"#,
-      "guards beforeTool, which this version cannot enforce"
-    ),
-    (
-      #""wraps":[{"tool":"read"}]"#,
-      "guards the tool read with a wrap, which this version cannot enforce"
-    ),
-    (
       #""tools":[{"name":"t","description":"","parameters":{"unevaluatedItems":false}}]"#,
       "has a tool t whose parameters cannot be checked here: "
         + "the keyword unevaluatedItems is not supported"

@@ -70,7 +70,15 @@ struct BadInput: Sendable, CustomTestStringConvertible {
 
   static let usage: [BadInput] = [
     BadInput("an unknown verb", 2, "did you mean 'resume'?") { _ in ["resmue"] },
-    BadInput("a verb that is to come", 2, "there is no verb 'serve'") { _ in ["serve"] },
+    BadInput("a host without a model", 3, "no model is chosen") { folder in
+      ["serve", "--store", folder.file("none.sqlite")]
+    },
+    BadInput("a host of nothing", 2, "a store in memory cannot be served") { _ in
+      ["serve", "--store", ":memory:"]
+    },
+    BadInput("a host that asks", 2, "--approvals cannot be 'ask'") { _ in
+      ["serve", "--store", "s.sqlite", "--approvals", "ask"]
+    },
     BadInput("half a verb", 2, "there is no verb 'plugin check'") { _ in ["plugin", "check", "x"] },
     BadInput("a group of verbs", 2, "write 'perdure plugin inspect'") { _ in ["plugin"] },
     BadInput("an option where a value belongs", 2, "--max-retries needs a value; write") { _ in
@@ -169,7 +177,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
       "must run in a process of its own",
       ["--isolation", "in-process"]
     ),
-    plugin("a schema with an unknown keyword", 10, "'patternProperties'"),
+    plugin("a schema with a keyword of another draft", 10, "'nullable'"),
     plugin("a schema with a word that is no type", 11, "has a tool a whose parameters"),
   ]
 

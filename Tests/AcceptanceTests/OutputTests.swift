@@ -68,4 +68,20 @@ import Testing
     #expect(line { $0.contains("←") } == "← wait: the gate is open\r")
     #expect(run.wait().status == 0)
   }
+
+  @Test func `a tool that puts out very much does not fill the memory`() throws {
+    let run = Program.start(
+      [
+        "run", "--store", folder.file("s.sqlite"), "--plugin", Fixtures.safeGate, "--faux",
+        Fixtures.gateScript(journal, in: folder, mib: 48), "Go.",
+      ],
+      in: folder
+    )
+    #expect(journal.line() == "started")
+    let peak = run.peakKiB
+    openGate()
+    #expect(run.wait().status == 0)
+    // Half of that is the program itself.
+    #expect(try #require(peak) < 64 << 10)
+  }
 }

@@ -153,8 +153,9 @@ import Testing
     #expect(result.error.contains("does not exist any more"))
   }
 
-  @Test func `a store in use is refused and names its owner`() {
+  @Test func `a store whose owner takes no requests is refused and names it`() {
     let run = startAtGate()
+    unsafe unlink(store + ".control")
     let result = Program.run(
       ["run", "--store", store, "--faux", folder.file("gate.json"), "Me too."],
       in: folder

@@ -118,7 +118,7 @@ import Testing
     )
     #expect(journal.line() == "started")
     let id = "\(conversations(.file).last?["id"]?.int ?? 0)"
-    #expect(call(.file, "conversation", "delete", id).status == 8)
+    #expect(call(.file, "conversation", "delete", id).status == 75)
     running.signal(SIGKILL)
     _ = running.wait()
     for verb in ["delete", "archive"] {

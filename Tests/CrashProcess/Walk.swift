@@ -32,6 +32,12 @@ enum WalkThrough: String {
   case heldSubagent = "A10h"
   /// A task that faults while a run with calls is live below it.
   case fault = "A11"
+  /// A call that begins a task in the background.
+  case background = "B1"
+  /// Answers that the provider defers.
+  case deferral = "F1"
+  /// Calls that wait for a person.
+  case approval = "P1"
   /// A tool that calls other tools.
   case nestedCalls = "N1"
   /// An answer, the deletion of another conversation with its fork, retention and compaction.
@@ -65,33 +71,42 @@ struct Walk {
   }
 
   private var script: ScriptedModel {
-    ScriptedModel { [walk] request in
-      if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
-      if walk == .retry, request.attempt < 2 {
-        return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
-      }
-      let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
-      if walk.summarizes {
-        if asked == "go" { return ScriptedModel.text(String(repeating: "long ", count: 200)) }
-        let isShort = request.messages.contains { "\($0)".contains("<summary>") }
-        if walk == .overflow, !isShort {
-          return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
-        }
-      }
-      guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
-        return ScriptedModel.text("the ", "answer")
-      }
-      if let outer = walk.outerTool, asked == "go" {
-        return ScriptedModel.calls(("c1", outer, [:]))
-      }
-      guard asked == "go" || asked == Subagent.question else {
-        return ScriptedModel.text("the ", "answer")
-      }
-      return ScriptedModel.calls(
-        ("c1", "note", ["line": "one"]),
-        ("c2", "note", ["line": "two"])
-      )
+    ScriptedModel(fetch: { Self.turn(Int($0["turn"]?.int ?? 0)) }, answer)
+  }
+
+  private func answer(_ request: ModelRequest) -> [[ModelEvent]] {
+    if walk == .deferral {
+      let turn = ScriptedModel.turn(of: request)
+      return [[.deferred(handle: ["pollAfterMs": 0, "turn": .int(Int64(turn))])]]
     }
+    if request.purpose == .summary { return ScriptedModel.text("all ", "in short") }
+    if walk == .retry, request.attempt < 2 {
+      return ScriptedModel.failure(ProviderFailure(.retry, "busy"))
+    }
+    let asked = request.messages.last { $0["role"] == "user" }?["content"]?.text
+    if walk.summarizes {
+      if asked == "go" { return ScriptedModel.text(String(repeating: "long ", count: 200)) }
+      let isShort = request.messages.contains { "\($0)".contains("<summary>") }
+      if walk == .overflow, !isShort {
+        return ScriptedModel.failure(ProviderFailure(.overflow, "too long"))
+      }
+    }
+    guard walk.callsTools, ScriptedModel.turn(of: request) == 0 else {
+      return ScriptedModel.text("the ", "answer")
+    }
+    if let outer = walk.outerTool, asked == "go" {
+      return ScriptedModel.calls(("c1", outer, [:]))
+    }
+    guard asked == "go" || asked == Subagent.question else {
+      return ScriptedModel.text("the ", "answer")
+    }
+    return Self.turn(0)
+  }
+
+  /// Two calls, and then an answer.
+  private static func turn(_ turn: Int) -> [[ModelEvent]] {
+    guard turn == 0 else { return ScriptedModel.text("the ", "answer") }
+    return ScriptedModel.calls(("c1", "note", ["line": "one"]), ("c2", "note", ["line": "two"]))
   }
 
   private func tool(_ started: AsyncStream<Void>.Continuation, _ host: WalkHost) -> Tool {
@@ -101,13 +116,15 @@ struct Walk {
       parameters: ["type": "object", "properties": ["line": ["type": "string"]]],
       replay: replay,
       executionMode: walk == .sequentialRound || walk == .sequentialAbort
-        ? .sequential : .parallel
+        ? .sequential : .parallel,
+      approval: walk == .approval ? .required : .never
     ) { [effects, walk] call in
       let line = call.arguments["line"]?.text ?? ""
       try append(line, to: effects)
       try call.host.output("noted \(line)", skipped: nil)
       try await call.host.flushOutput()
       started.yield()
+      if walk == .background { try await BackgroundTask().begin(call) }
       if walk == .steer || walk == .reset { try await host.submitted(walk) }
       if walk.aborts || walk == .fault { try await call.host.sleep(milliseconds: 600_000) }
       return .text("noted \(line)")
@@ -122,13 +139,14 @@ struct Walk {
       Extension(
         name: "notes",
         tools: [tool(started, host)] + Subagent.tools(of: walk, replay),
-        tasks: [FaultingTask(starts: starts)]
+        tasks: [FaultingTask(starts: starts), BackgroundTask()]
       )
     )
     var settings = Settings()
     // Every piece of an answer is committed, so that there are partials to die in.
     settings.partialIntervalMs = 0
     settings.retry.baseDelayMs = 0
+    settings.waitsForApprovals = walk == .approval
     if walk == .threshold {
       settings.compaction.policy.reserveTokens = 999_800
       settings.compaction.policy.keepRecentTokens = 20
@@ -165,6 +183,7 @@ struct Walk {
     try await engine.resume()
     if walk == .fault { return try await FaultingTask.play(engine, root) }
     let id = try await engine.submit("go", to: root, requestId: "r1")
+    if walk == .approval { try await Approver(engine: engine).answer(until: id) }
     try await interfere(engine, root, starts, until: id)
     var settled = [try await engine.wait(for: id)]
     if walk.aborts || walk.summarizes {
@@ -175,6 +194,7 @@ struct Walk {
     await engine.waitUntilQuiet()
     var violations: [String] = []
     if walk == .removal { violations = try await Removal(session: engine.session).play() }
+    if walk == .background { violations = try await BackgroundTask().problems(engine.session) }
     violations += try await StoreInvariants.violations(of: engine.session.store)
     let entries = try await engine.session.store.scanEntries(
       EntryQuery(conversationId: root),

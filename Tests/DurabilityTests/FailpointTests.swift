@@ -51,7 +51,8 @@ import Testing
 
   static let walks: [String] =
     ["A1-unsafe", "retry-unsafe", "D1-safe", "A7-unsafe", "A8-unsafe"]
-    + ["A2", "A3", "A4", "A5", "A6", "A9", "A9s", "A10", "A10h", "A11", "N1"].flatMap {
+    + ["A2", "A3", "A4", "A5", "A6", "A9", "A9s", "A10", "A10h", "A11", "N1", "B1", "F1", "P1"]
+    .flatMap {
       ["\($0)-unsafe", "\($0)-safe"]
     }
 

@@ -10,12 +10,14 @@ final class Events: Sendable {
   struct Condition: Sendable {
     var waiting: Int
     var results: Int
+    var queued: Int
     var partial: Bool
     var sleeping: Bool
 
     init(_ json: JSON) {
       waiting = Int(json["waiting"]?.int ?? 0)
       results = Int(json["results"]?.int ?? 0)
+      queued = Int(json["queued"]?.int ?? 0)
       partial = json["partial"] == true
       sleeping = json["sleeping"] == true
     }
@@ -25,6 +27,9 @@ final class Events: Sendable {
     var waiting = 0
     var releases = 0
     var results = 0
+    var queued = 0
+    var asked: [String: Int] = [:]
+    var summaries: [JSON] = []
     var partial = false
     var sleeping = false
     var waiter: (condition: Condition, continuation: CheckedContinuation<Void, Never>)?
@@ -59,6 +64,26 @@ final class Events: Sendable {
     }
   }
 
+  /// Says what the next summaries are.
+  func plan(_ turns: [JSON]) { state.withLock { $0.summaries += turns } }
+
+  /// Returns the turn of the next summary.
+  func nextSummary() -> JSON {
+    state.withLock { $0.summaries.isEmpty ? ["say": ["a summary"]] : $0.summaries.removeFirst() }
+  }
+
+  /// Counts a request for a turn, and returns how many there were.
+  func ask(_ text: JSONString, turn: Int) -> Int {
+    state.withLock { state in
+      let count = (state.asked["\(turn) \(text.string)"] ?? 0) + 1
+      state.asked["\(turn) \(text.string)"] = count
+      return count
+    }
+  }
+
+  /// How many calls wait.
+  var waiting: Int { state.withLock { $0.waiting } }
+
   /// A call has reached the place where it waits.
   func arrive() { change { $0.waiting += 1 } }
 
@@ -70,6 +95,10 @@ final class Events: Sendable {
       }
       for case .task(let task) in publication.changes where task.state.status == .sleeping {
         state.sleeping = true
+      }
+      for case .document(let record, _, let value, _) in publication.changes
+      where record.address.kind == "pi.inbox" {
+        state.queued = value?["items"]?.array?.count ?? 0
       }
       for case .document(_, _, let value, _) in publication.changes
       where value?["generation"]?["message"] != nil {
@@ -89,7 +118,8 @@ final class Events: Sendable {
     let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
       body(&state)
       guard let (condition, continuation) = state.waiter, state.waiting >= condition.waiting,
-        state.results >= condition.results, state.partial || !condition.partial,
+        state.results >= condition.results, state.queued >= condition.queued,
+        state.partial || !condition.partial,
         state.sleeping || !condition.sleeping
       else { return nil }
       state.waiter = nil

@@ -125,7 +125,9 @@ struct Main {
   ) async throws -> Engine {
     let registry = Registry()
     let tools = try scenarios.tools(events: events, effects: path + ".effects")
-    try registry.install(Extension(name: "interop", tools: tools))
+    try registry.install(
+      Extension(name: "interop", tools: tools, hooks: ScenarioCalls.hooks)
+    )
     return try await Engine.open(
       try await storage(at: path),
       Engine.Options(

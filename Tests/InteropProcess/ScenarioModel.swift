@@ -20,10 +20,8 @@ struct ScenarioModel: ModelProvider {
 
   func stream(_ request: ModelRequest) -> any ModelStream {
     // The request for a summary is no scenario.
-    if request.purpose == .summary {
-      return Answer(ScriptedModel.text("a summary"), until: nil)
-    }
-    let turns = Self.turns(of: request)
+    if request.purpose == .summary { return summary(events.nextSummary()) }
+    guard let turns = Self.turns(of: request) else { return summary(events.nextSummary()) }
     let position = ScriptedModel.turn(of: request)
     guard turns.indices.contains(position) else {
       return Answer(
@@ -31,16 +29,56 @@ struct ScenarioModel: ModelProvider {
         until: nil
       )
     }
-    return Answer(
-      Self.events(turns[position], attempt: request.attempt),
-      until: events.isWriting && turns[position]["hang"] == true ? events : nil
+    return answer(turns[position], attempt: attempt(of: request, turns[position]))
+  }
+
+  func fetchDeferred(_ handle: JSON, of model: ModelInfo) -> any ModelStream {
+    answer(handle["turn"] ?? [:], attempt: Int(handle["attempt"]?.int ?? 0))
+  }
+
+  private func answer(_ turn: JSON, attempt: Int) -> Answer {
+    Answer(
+      Self.deferral(of: turn, attempt: attempt).map { [[$0]] }
+        ?? Self.events(turn, attempt: attempt),
+      until: events.isWriting && turn["hang"] == true ? events : nil
     )
   }
 
-  private static func turns(of request: ModelRequest) -> [JSON] {
+  /// A summary; one that hangs says so.
+  private func summary(_ turn: JSON) -> Answer {
+    let hangs = events.isWriting && turn["hang"] == true
+    if hangs { events.arrive() }
+    return Answer(Self.events(turn, attempt: 0), until: hangs ? events : nil)
+  }
+
+  /// How often the turn was asked for.
+  ///
+  /// A request that a summary follows is sent again as the same attempt.
+  private func attempt(of request: ModelRequest, _ turn: JSON) -> Int {
+    let text = request.messages.last { $0["role"] == "user" }?["content"]?.string ?? ""
+    let times = events.ask(text, turn: ScriptedModel.turn(of: request))
+    // A process that goes on with a run was asked once before it.
+    let before = events.isWriting ? 0 : 1
+    return turn["fail"]?["action"] == "overflow" ? times + before : request.attempt
+  }
+
+  /// The end of a turn that is to be fetched later, any number of times.
+  private static func deferral(of turn: JSON, attempt: Int) -> ModelEvent? {
+    guard var rest = turn["defer"]?.object, var later = turn.object else { return nil }
+    let times = (rest["times"]?.int ?? 0) - 1
+    rest["times"] = .int(times)
+    later["defer"] = times > 0 ? .object(rest) : nil
+    return .deferred(handle: [
+      "pollAfterMs": rest["pollAfterMs"] ?? 1, "attempt": .int(Int64(attempt)),
+      "turn": .object(later),
+    ])
+  }
+
+  /// The turns that the last user asks for; `nil` if that is a summary.
+  private static func turns(of request: ModelRequest) -> [JSON]? {
     let message = request.messages.last { $0["role"] == "user" }
-    guard let text = message?["content"]?.text else { return [] }
-    return (try? JSON(parsing: text))?.array ?? []
+    guard let text = message?["content"]?.text else { return nil }
+    return (try? JSON(parsing: text))?.array
   }
 
   private static func events(_ turn: JSON, attempt: Int) -> [[ModelEvent]] {

@@ -30,6 +30,11 @@ final class ScenarioSettings: Sendable {
     let text = value.text ?? ""
     switch name {
     case "retryDelayMs": settings.retry.baseDelayMs = value.int ?? 0
+    case "compaction":
+      if let enabled = value["enabled"] { settings.compaction.policy.isEnabled = enabled == true }
+      if let tokens = value["keepRecentTokens"]?.int {
+        settings.compaction.policy.keepRecentTokens = tokens
+      }
     case "steeringMode": settings.steeringMode = try known(QueueMode(rawValue: text), value)
     case "followUpMode": settings.followUpMode = try known(QueueMode(rawValue: text), value)
     case "afterFailedRun":

@@ -72,6 +72,8 @@ private struct ToolBody {
         _ = try await call.executeTool("note", ["line": "nested", "wait": "yes"])
         return ToolResult()
       }
+    case "asks", "hires": return { try await ScenarioCalls.ask($0) }
+    case "chains", "binds": return { try await ScenarioCalls.chain($0, events) }
     case "grumbles": return { try grumble($0) }
     case "pours": return { try await pour($0) }
     case "dumps": return { ToolResult(output: [["type": "text", "text": .string(lines($0))]]) }

@@ -51,8 +51,10 @@ struct Writer {
         _ = try await engine.reset(conversation, handoff: handoff)
         try await proceed(step, conversation)
       } else if step["compact"] == true {
-        _ = try await engine.compact(conversation)
+        _ = try await engine.compact(conversation, instructions: step["instructions"]?.string)
         try await proceed(step, conversation)
+      } else if let turns = step["summaries"]?.array {
+        events.plan(turns)
       } else if let turns = step["submit"] {
         try await submit(turns, step, to: conversation)
       } else {

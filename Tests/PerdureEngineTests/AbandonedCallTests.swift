@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Calls that ignore their cancellation: never two effects at once, and nobody waits beyond the grace.
-@Suite(.timeLimit(.minutes(1))) struct AbandonedCallTests {
+@Suite(.timeLimit(.minutes(5))) struct AbandonedCallTests {
   /// A tool that returns only when the test lets it, whatever happens to its calls.
   final class Deaf: Sendable {
     private struct State {

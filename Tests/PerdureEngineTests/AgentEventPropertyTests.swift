@@ -94,7 +94,10 @@ import Testing
         }
         if batch.sequence == publication.sequence {
           #expect(!batch.events.isEmpty)
-          for event in batch.events { try state.apply(event) }
+          for event in batch.events {
+            try state.apply(event)
+            #expect(try AgentEvent(json: event.json) == event, "seed \(seed)")
+          }
           #expect(!batch.events.contains(where: Self.retellsRun), "seed \(seed)")
           batches.removeFirst()
         } else if case .snapshot? = batch.events.first {

@@ -511,6 +511,32 @@ extension TaskRecord {
     #expect(events == [.agentChanged([:])])
   }
 
+  @Test(arguments: [
+    "1", "{}", #"{"type":"odd"}"#, #"{"type":"run_start"}"#, #"{"type":"run_end","inputs":["x"]}"#,
+    #"{"type":"snapshot"}"#, #"{"type":"message_start"}"#, #"{"type":"message_end","entry":1}"#,
+    #"{"type":"message_update","usage":{},"changes":[{"type":"odd"}]}"#,
+    #"{"type":"message_update","usage":{},"changes":[{"type":"text_delta","contentIndex":"0"}]}"#,
+    #"{"type":"message_update","usage":{},"changes":[{"type":"toolcall_delta","contentIndex":0,"path":1,"delta":""}]}"#,
+    #"{"type":"tool_execution_start","toolCallId":"a"}"#, #"{"type":"submission","record":[]}"#,
+    #"{"type":"auto_retry_end","attempt":"1"}"#, #"{"type":"task_failed","taskId":-1}"#,
+    #"{"type":"live_update","operations":[["x"]]}"#, #"{"type":"inbox_update","items":[{}]}"#,
+  ])
+  func `JSON that is no event is refused`(_ text: String) throws {
+    let json = try JSON(parsing: text)
+    #expect(throws: (any Error).self) { try AgentEvent(json: json) }
+  }
+
+  @Test(arguments: [
+    MessageChange.start(0, block: ["type": "text", "text": ""]),
+    .start(1, block: ["type": "thinking", "thinking": ""]),
+    .start(2, block: ["type": "toolCall", "id": "a", "name": "t", "arguments": [:]]),
+    .textDelta(0, "a"), .thinkingDelta(0, "b"), .toolCallDelta(2, path: ["list", 0, "x"], "c"),
+    .block(1, ["type": "text"]), .message(["role": "assistant"]),
+  ])
+  func `each change of a message is read as it was written`(_ change: MessageChange) throws {
+    #expect(try MessageChange(json: change.json) == change)
+  }
+
   @Test func `an event that does not fit is refused`() throws {
     var state = AgentState(entries: [])
     let change = AgentEvent.messageUpdate(usage: [:], changes: [.textDelta(3, "x")])

@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// The rules AP of the documentation, on the side of the engine.
-@Suite(.timeLimit(.minutes(1))) struct ApprovalTests {
+@Suite(.timeLimit(.minutes(5))) struct ApprovalTests {
   private static func waiting() -> TestBench {
     var bench = TestBench()
     bench.settings.waitsForApprovals = true

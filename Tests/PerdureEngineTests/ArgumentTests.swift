@@ -79,6 +79,66 @@ import Testing
     #expect(result?.contentText.contains("the arguments are invalid: the hook broke") == true)
   }
 
+  // MARK: Arguments that are no object
+
+  /// What comes as arguments: text as it is streamed, or a value that the provider has read.
+  static let notObjects: [(text: String, value: JSON?, words: String)] = [
+    (#""text""#, nil, "expected an object; received \"text\""),
+    ("[1,2]", nil, "expected an object; received [1,2]"),
+    ("5", nil, "expected an object; received 5"), ("null", nil, "expected an object"),
+    ("true", nil, "expected an object"), (#"{"count": "#, nil, "they are no JSON"),
+    (#"{"count": 1} {"#, nil, "they are no JSON"), ("{count: 1}", nil, "they are no JSON"),
+    ("\u{0}", nil, "they are no JSON"),
+    (String(repeating: "[", count: 100_000), nil, "they are no JSON"),
+    ("", "text", "expected an object"), ("", [1], "expected an object"),
+    ("", 5, "expected an object"), ("", .null, "expected an object"),
+    ("", false, "expected an object"),
+  ]
+
+  @Test(.timeLimit(.minutes(1)), arguments: 0..<notObjects.count)
+  func `a call whose arguments are no object gets an error result and the run ends`(
+    _ index: Int
+  ) async throws {
+    let (text, value, words) = Self.notObjects[index]
+    let bench = TestBench()
+    let model = ScriptedModel { request in
+      guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("done") }
+      return [
+        [
+          .blockStart(index: 0, .toolCall(id: "a", name: "tell")), .delta(index: 0, text),
+          .blockEnd(index: 0, arguments: value), .finished(.toolUse),
+        ]
+      ]
+    }
+    // Whatever the schema would let pass.
+    let tool = Tool(name: "tell", description: "", parameters: true) { _ in .text("called") }
+    let engine = try await bench.open(model, tools: [tool])
+    _ = try await bench.start(engine)
+    #expect(try await bench.ask(engine).status == .done)
+    let result = try #require(try await TestBench.results(engine).first)
+    #expect(result["isError"] == true)
+    #expect(result.contentText.contains("the arguments are invalid: \(words)"))
+    #expect(result.contentText.utf8.count < 20_000)
+    let answer = try await TestBench.entries(engine).first { $0.kind == "pi.assistant" }
+    let call = answer?.model?.first?["content"]?.array?.first
+    #expect(call?["arguments"] == [:])
+    #expect(call?["argumentsError"]?.text?.contains(words) == true)
+    try await bench.end(engine)
+  }
+
+  @Test(arguments: ["text", [1], 5, .null, true] as [JSON])
+  func `what a tool or a hook makes of arguments has to be an object`(_ made: JSON) async throws {
+    let tool = Tool(
+      name: "tell",
+      description: "",
+      parameters: true,
+      preparingArguments: { _ in made },
+      execute: { _ in .text("called") }
+    )
+    let text = try await result(tool, [:])?.contentText
+    #expect(text?.contains("the arguments are invalid: root: expected an object") == true)
+  }
+
   // MARK: What results carry for programs
 
   static let outputs: [(schema: JSON?, result: ToolResult, words: String?)] = [

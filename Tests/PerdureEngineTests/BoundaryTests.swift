@@ -69,6 +69,20 @@ import Testing
       rest: "2"
     ),
     Row("writes alone", "w w", .final, placed: "0 1"),
+    Row("between rounds: writes alone", "w w", .postTools, placed: "0 1"),
+    Row("between rounds: nothing is queued", "", .postTools, placed: ""),
+    Row("at the end: a steer alone", "s", .final, placed: "0"),
+    Row("at the end: a follow-up alone", "f", .final, placed: "0"),
+    Row("a reset alone", "r", .final, placed: "0", reset: true),
+    Row("between rounds: a reset alone", "r", .postTools, placed: "0", reset: true),
+    Row(
+      "a reset between rounds with all",
+      "f s r w f",
+      .postTools,
+      all,
+      placed: "2 3 0 1 4",
+      reset: true
+    ),
     Row(
       "a reset makes the end of a round the end of the run",
       "f r s",

@@ -4,7 +4,7 @@ import PerdureTestKit
 import Testing
 
 /// The deadline of a call.
-@Suite(.timeLimit(.minutes(1))) struct CallClockTests {
+@Suite(.timeLimit(.minutes(5))) struct CallClockTests {
   @Test func `time in which the host works for a call does not count`() async throws {
     let clock = ManualClock()
     let over = Event()

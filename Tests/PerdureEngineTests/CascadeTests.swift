@@ -5,7 +5,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct CascadeTests {
+@Suite(.timeLimit(.minutes(5))) struct CascadeTests {
   /// Counts how often all submissions of a status are looked through.
   private final class ScanningStorage: ForwardingStorage {
     let base: any Storage

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// Where summaries go that are made beside other work.
-@Suite(.timeLimit(.minutes(1))) struct CompactionPlacementTests {
+@Suite(.timeLimit(.minutes(5))) struct CompactionPlacementTests {
   @Test func `a summary made beside a run is queued and placed at its end`() async throws {
     let bench = TestBench.compacting(limit: 50_000)
     let gate = Event()

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Summaries that a run needs, and what the run makes of them.
-@Suite(.timeLimit(.minutes(1))) struct CompactionRunTests {
+@Suite(.timeLimit(.minutes(5))) struct CompactionRunTests {
   private static func summaries(_ model: ScriptedModel) -> Int {
     model.seen.count { $0.purpose == .summary }
   }

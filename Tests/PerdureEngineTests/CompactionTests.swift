@@ -49,7 +49,7 @@ extension TestBench {
 }
 
 /// A summary that somebody asks for, and what all summaries have in common.
-@Suite(.timeLimit(.minutes(1))) struct CompactionTests {
+@Suite(.timeLimit(.minutes(5))) struct CompactionTests {
   /// A conversation of three long rounds.
   private static func talk(
     _ bench: TestBench,

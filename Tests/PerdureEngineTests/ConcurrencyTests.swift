@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct ConcurrencyTests {
+@Suite(.timeLimit(.minutes(5))) struct ConcurrencyTests {
   private func conversations(_ count: Int, _ engine: Engine) async throws -> [ConversationID] {
     var ids: [ConversationID] = []
     for number in 0..<count {

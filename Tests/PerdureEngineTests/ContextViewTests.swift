@@ -2,6 +2,7 @@ import PerdureEngine
 import PerdureModel
 import PerdureTestKit
 import PerdureValue
+import TestPrograms
 import Testing
 
 private func id(_ value: Int64) throws -> EntryID { try #require(EntryID(value)) }
@@ -176,7 +177,7 @@ private func entry(
           try entry(number + 1, "pi.tool-result", [result("a")]),
         ]
         number += 2
-        let time = ContinuousClock().measure {
+        let time = ThreadTime.measure {
           for item in added { _ = cache.append([item]) }
           #expect(cache.messages().count == Int(number - 2))
         }

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Answers that a provider holds back.
-@Suite(.timeLimit(.minutes(1))) struct DeferralTests {
+@Suite(.timeLimit(.minutes(5))) struct DeferralTests {
   private static let handle: JSON = ["id": "h1", "pollAfterMs": 1_000]
 
   /// A model that defers each first request, and then `pending` times what is fetched.

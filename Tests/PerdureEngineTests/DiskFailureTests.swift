@@ -8,7 +8,7 @@ import PerdureValue
 import Testing
 
 /// Runs over SQLite on a disk that fails in the middle.
-@Suite(.timeLimit(.minutes(2))) struct DiskFailureTests {
+@Suite(.timeLimit(.minutes(5))) struct DiskFailureTests {
   @Test(arguments: FaultyDisk.Fault.allCases)
   func `a disk that fails under a run fails its session, and the run goes on elsewhere`(
     fault: FaultyDisk.Fault

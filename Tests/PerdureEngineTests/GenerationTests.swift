@@ -176,14 +176,6 @@ import Testing
   static let junk: [[ModelEvent]] = [
     [], [.delta(index: 0, "x")], [.blockEnd(index: 3)], [.blockStart(index: 1, .text)],
     [.blockStart(index: -1, .text)], [.blockStart(index: 0, .text), .delta(index: .max, "x")],
-    [
-      .blockStart(index: 0, .toolCall(id: "a", name: "echo")), .delta(index: 0, "{\"text\":"),
-      .finished(.toolUse),
-    ],
-    [
-      .blockStart(index: 0, .toolCall(id: "a", name: "echo")), .delta(index: 0, "[1]"),
-      .finished(.toolUse),
-    ],
   ]
 
   @Test(arguments: 0..<junk.count)

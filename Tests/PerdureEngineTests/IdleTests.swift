@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// Work that is aborted, and work that is waited for.
-@Suite(.timeLimit(.minutes(2))) struct IdleTests {
+@Suite(.timeLimit(.minutes(5))) struct IdleTests {
   @Test func `an abort withdraws inputs and leaves writes queued`() async throws {
     let bench = TestBench()
     let model = LiveModel()

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// Nested calls among what stands between a call and its tool: hooks, questions and the deadline.
-@Suite(.timeLimit(.minutes(1))) struct NestedCallHookTests {
+@Suite(.timeLimit(.minutes(5))) struct NestedCallHookTests {
   private let bench = TestBench()
 
   private func open(_ tools: [Tool], _ hook: Hook? = nil) async throws -> Engine {

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// Calls that tools make of other tools (NC-1 to NC-6).
-@Suite(.timeLimit(.minutes(1))) struct NestedCallTests {
+@Suite(.timeLimit(.minutes(5))) struct NestedCallTests {
   private let bench = TestBench()
 
   /// Calls `outer` once and returns what its entry shows, with the engine still open.

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// Runs with a queue, played again from each of their commits.
-@Suite(.timeLimit(.minutes(2))) struct QueueRecoveryTests {
+@Suite(.timeLimit(.minutes(5))) struct QueueRecoveryTests {
   /// What is submitted while the conversation is busy, and when.
   struct Play: Sendable, CustomTestStringConvertible {
     var testDescription: String

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// Conversations to which many speak at once.
-@Suite(.timeLimit(.minutes(2))) struct QueueStressTests {
+@Suite(.timeLimit(.minutes(5))) struct QueueStressTests {
   /// Does something to the root conversation; what it may be refused is no failure.
   private static func act(
     _ engine: Engine,

@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// Runs with submissions that arrive while they are under way.
-@Suite(.timeLimit(.minutes(2))) struct QueueTests {
+@Suite(.timeLimit(.minutes(5))) struct QueueTests {
   @Test func `a steering input joins the run behind its round of tools`() async throws {
     let bench = TestBench()
     let model = LiveModel()

@@ -6,7 +6,7 @@ import PerdureValue
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct RecoveryTests {
+@Suite(.timeLimit(.minutes(5))) struct RecoveryTests {
   /// A run and what it needs, so that it can be played again from any of its commits.
   struct Play: Sendable, CustomTestStringConvertible {
     var name: String

@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// How rounds of tools, and answers, let their run go on or end.
-@Suite(.timeLimit(.minutes(2))) struct RunEndTests {
+@Suite(.timeLimit(.minutes(5))) struct RunEndTests {
   // MARK: What results ask for
 
   /// Plays one round of these tools, with their controls; returns the texts of the last request.

@@ -154,6 +154,39 @@ extension SubmissionDraft {
       queue: ["followUp", "write", "followUp"]
     ),
     Row(
+      "busy, backlog: a steering input",
+      busy: true,
+      backlog: [old],
+      steer,
+      .queued,
+      queue: ["followUp", "steer"]
+    ),
+    Row("busy, backlog: an input that asks", busy: true, backlog: [old], reject, nil),
+    Row(
+      "busy, backlog: a write",
+      busy: true,
+      backlog: [old],
+      fact,
+      .queued,
+      queue: ["followUp", "write"]
+    ),
+    Row(
+      "busy, backlog: a reset",
+      busy: true,
+      backlog: [old],
+      .reset,
+      .queued,
+      queue: ["followUp", "write"]
+    ),
+    Row(
+      "busy, reset queued: an input",
+      busy: true,
+      backlog: [.reset],
+      input,
+      .queued,
+      queue: ["write", "followUp"]
+    ),
+    Row(
       "busy, backlog: a note",
       busy: true,
       backlog: [old],
@@ -177,6 +210,40 @@ extension SubmissionDraft {
       .queued,
       queue: ["followUp"],
       transcript: ["pi.user old"],
+      startsRun: true
+    ),
+    Row(
+      "backlog: an input that asks",
+      backlog: [old],
+      reject,
+      .queued,
+      queue: ["followUp"],
+      transcript: ["pi.user old"],
+      startsRun: true
+    ),
+    Row(
+      "backlog with a reset: an input",
+      backlog: [old, .reset],
+      input,
+      .queued,
+      queue: ["followUp"],
+      transcript: ["pi.reset", "pi.user old"],
+      startsRun: true
+    ),
+    Row(
+      "backlog with a reset: a steering input",
+      backlog: [old, .reset],
+      steer,
+      .placed,
+      transcript: ["pi.reset", "pi.user old", "pi.user hi"],
+      startsRun: true
+    ),
+    Row(
+      "backlog with a reset: a write",
+      backlog: [old, .reset],
+      fact,
+      .done,
+      transcript: ["pi.reset", "fact fact", "pi.user old"],
       startsRun: true
     ),
     Row(
@@ -228,15 +295,12 @@ extension SubmissionDraft {
     ),
   ]
 
-  @Test(arguments: rows)
-  func `each submission is placed queued or refused as the conversation stands`(
-    _ row: Row
-  ) async throws {
-    let still = try await StillConversation()
+  /// Gives the conversation what is queued, behind a run; that is gone if it is to be idle.
+  private func prepare(_ still: StillConversation, _ row: Row) async throws -> TaskID {
     let task = try await still.makeBusy()
     for draft in row.backlog { try await still.admit(draft) }
     if !row.isBusy {
-      // The run is gone, and what was queued stays, as after a failure.
+      // What was queued stays, as after a failure.
       try await still.session.commit { tx in
         var record = try #require(still.session.liveTask(task))
         record.state = .terminal(.completed(result: [:]))
@@ -244,6 +308,15 @@ extension SubmissionDraft {
         try await tx.edit(.live, .root) { try $0.delete(["run"]) }
       }
     }
+    return task
+  }
+
+  @Test(arguments: rows)
+  func `each submission is placed queued or refused as the conversation stands`(
+    _ row: Row
+  ) async throws {
+    let still = try await StillConversation()
+    let task = try await prepare(still, row)
     let before = still.session.store.lastStaged
     guard let status = row.status else {
       let error = await #expect(throws: PerdureError.self) { try await still.admit(row.draft) }
@@ -265,8 +338,7 @@ extension SubmissionDraft {
   @Test(arguments: rows.filter { $0.status != nil })
   func `a repeated request is the first one and writes nothing`(_ row: Row) async throws {
     let still = try await StillConversation()
-    if row.isBusy { _ = try await still.makeBusy() }
-    for draft in row.backlog { try await still.admit(draft) }
+    _ = try await prepare(still, row)
     let first = try await still.admit(row.draft, requestId: "r")
     let before = still.session.store.lastStaged
     #expect(try await still.admit(row.draft, requestId: "r") == first)

@@ -5,7 +5,7 @@ import PerdureTestKit
 import PerdureValue
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct SweepTests {
+@Suite(.timeLimit(.minutes(5))) struct SweepTests {
   /// After all that a test does.
   private static let later = Int64.max
 

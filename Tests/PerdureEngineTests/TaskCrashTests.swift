@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// A store whose process dies after each of its commits.
-@Suite(.timeLimit(.minutes(2))) struct TaskCrashTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskCrashTests {
   private static let child = TestTask(
     "child",
     phases: [

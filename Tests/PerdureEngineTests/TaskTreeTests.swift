@@ -240,6 +240,29 @@ import Testing
       try await last.end(engine)
     }
   }
+
+  @Test func `a task without code that is aborted takes its ordinary work along and is orphaned`()
+    async throws
+  {
+    for (number, tree) in Self.trees.enumerated() {
+      let name: Comment = "tree \(number)"
+      let garden = Garden()
+      let engine = try await garden.bench.open([garden.node])
+      let commits = Commits(engine.session)
+      let top = try await engine.create(garden.top)
+      let planted = Planted()
+      try await garden.plant(tree, below: top, engine, planted)
+      for id in planted.all { await commits.status(id, .sleeping) }
+      #expect(try await engine.abortTask(top) == .marked, name)
+      #expect(try await engine.outcome(top) == .orphaned(reason: "missing_task"), name)
+      #expect(Set(garden.aborted.all) == planted.ordinary, name)
+      checkOrder(garden.aborted.all, planted, name)
+      for id in planted.all where !planted.ordinary.contains(id) {
+        #expect(try await engine.status(id) == .sleeping, name)
+      }
+      try await garden.bench.end(engine)
+    }
+  }
 }
 
 extension Commits {

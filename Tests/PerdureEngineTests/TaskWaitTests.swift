@@ -17,7 +17,7 @@ import Testing
   }
 
   static let joins: [Join] = JoinPolicy.allCases.flatMap { policy in
-    ["completed", "failed", "faulted", "aborted"].map {
+    ["completed", "failed", "faulted", "aborted", "orphaned"].map {
       Join(policy: policy, first: $0, othersAreAborted: policy == .failFast && $0 != "completed")
     }
   }
@@ -38,6 +38,9 @@ import Testing
     }
   }
 
+  /// A member whose code is nowhere.
+  private static let absent = TestTask("absent") { _, _ in }
+
   @Test(arguments: joins)
   func `with failFast a member that does not complete takes the others along`(
     _ join: Join
@@ -55,7 +58,7 @@ import Testing
             for input in [JSON.string(JSONString(join.first)), .null, .null] {
               on.append(
                 try await tx.createTask(
-                  member.definition,
+                  input == "orphaned" ? Self.absent.definition : member.definition,
                   input: input,
                   owner: record.id,
                   conversation: record.conversationId
@@ -79,7 +82,13 @@ import Testing
     let engine = try await bench.open([member, waiter])
     let commits = Commits(engine.session)
     let id = try await engine.create(waiter)
-    await commits.task("member") { !$0.isLive }
+    if join.first == "orphaned" {
+      let waiting = await commits.task(id) { $0.state.status == .waiting }
+      guard case .waiting(_, let on, _)? = waiting?.state else { return }
+      #expect(try await engine.abortTask(try #require(on.first)) == .marked)
+    } else {
+      await commits.task("member") { !$0.isLive }
+    }
     if !join.othersAreAborted { go.happen() }
     #expect(try await engine.outcome(id)?.isCompleted == true)
     let others = join.othersAreAborted ? "aborted" : "completed"

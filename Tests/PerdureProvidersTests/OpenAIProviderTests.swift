@@ -119,7 +119,8 @@ import Testing
       let answer = await Answer(reading: provider.stream(ModelRequest(Self.hello)))
       #expect(answer.stopReason == .stop)
     }
-    #expect(server.requests.count == 20 && server.connections == 1)
+    // One that nobody used for two minutes is not kept, and a busy machine may pause that long.
+    #expect(server.requests.count == 20 && server.connections < 5)
   }
 
   @Test func `answers arrive side by side`() async throws {

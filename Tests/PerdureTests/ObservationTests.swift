@@ -196,7 +196,7 @@ import Testing
     let harness = try await Harness.open(
       .memory,
       models: ScriptedModel { _ in [] },
-      conversationCreated: { tx, record in
+      onConversationCreated: { tx, record in
         try await tx.update(Self.todo, of: .conversation(record.id)) { $0.text = "welcome" }
       }
     )

@@ -252,6 +252,44 @@ import Testing
     #expect(error?.code == (mistake == .missingOwner ? .notFound : .invalidInput))
     try await harness.close()
   }
+
+  @Test func `aborting everything reaches tasks that are not in memory`() async throws {
+    let sleeper = TaskType<Int, Position, Receipt>(
+      "app.sleeper",
+      initial: { _ in Position(phase: "sleep") },
+      phases: [
+        Phase("sleep") { run in
+          try await run.sleep(until: run.now + 1_000_000_000, at: Position(phase: "sleep"))
+        }
+      ]
+    )
+    let harness = try await open(.memory, [sleeper])
+    let (asleep, sleeps) = AsyncStream.makeStream(of: Void.self)
+    let end = harness.subscribe { summary in
+      for task in summary.tasks where task.state.status == .sleeping { sleeps.yield() }
+    }
+    let other = try await harness.createConversation()
+    let root = try await harness.root()
+    for conversation in [other, root] {
+      try await conversation.commit { tx in
+        for number in 0..<700 {
+          _ = try await tx.createTask(sleeper, number, TaskOptions(isInBackground: true))
+        }
+      }
+    }
+    try await harness.resume()
+    var count = 0
+    for await _ in asleep {
+      count += 1
+      if count == 1_400 { break }
+    }
+    end()
+    // Else this proves nothing.
+    #expect(harness.liveTasks.count < 1_400)
+    try await harness.abortAll()
+    #expect(try await harness.inspect().tasks.isEmpty)
+    try await harness.close()
+  }
 }
 
 /// What a host was told of when its store needs a process.

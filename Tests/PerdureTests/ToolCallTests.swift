@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// What Swift tools may do durably while they run (TA-1 to TA-3, RT-9).
-@Suite(.timeLimit(.minutes(1))) struct ToolCallTests {
+@Suite(.timeLimit(.minutes(5))) struct ToolCallTests {
   struct Count: Codable, Sendable, Equatable {
     var value = 0
   }

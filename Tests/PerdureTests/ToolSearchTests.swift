@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// The extension that finds deferred tools (26.6).
-@Suite(.timeLimit(.minutes(1))) struct ToolSearchTests {
+@Suite(.timeLimit(.minutes(5))) struct ToolSearchTests {
   private static func tool(
     _ name: String,
     _ description: String,

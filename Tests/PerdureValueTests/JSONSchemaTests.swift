@@ -75,8 +75,8 @@ import Testing
     #expect(schema.coerce(try JSON(parsing: given)).compactText == repaired)
   }
 
-  @Test(arguments: ["allOf", "pattern", "not", "uniqueItems", "multipleOf", "$dynamicRef"])
-  func `an assertion that is not served is refused with its place`(keyword: String) throws {
+  @Test(arguments: ["additionalItems", "disallow", "divisibleBy", "nullable", "$recursiveRef"])
+  func `an assertion of another draft is refused with its place`(keyword: String) throws {
     let schema: JSON = ["properties": ["a": .object([JSONString(keyword): []])]]
     #expect(throws: SchemaError.unsupportedKeyword(keyword, at: "/properties/a")) {
       try JSONSchema(compiling: schema)
@@ -100,6 +100,32 @@ import Testing
     #""x""#,
     #"1"#,
     #"null"#,
+    #"{"allOf":{}}"#,
+    #"{"not":1}"#,
+    #"{"if":"x"}"#,
+    #"{"multipleOf":0}"#,
+    #"{"multipleOf":-2}"#,
+    #"{"multipleOf":"2"}"#,
+    #"{"uniqueItems":1}"#,
+    #"{"prefixItems":[]}"#,
+    #"{"minContains":-1}"#,
+    #"{"dependentRequired":{"a":"b"}}"#,
+    #"{"dependentRequired":{"a":[1]}}"#,
+    #"{"dependentSchemas":[]}"#,
+    #"{"dependencies":{"a":1}}"#,
+    #"{"propertyNames":[]}"#,
+    #"{"unevaluatedProperties":[]}"#,
+    #"{"unevaluatedItems":1}"#,
+    #"{"pattern":1}"#,
+    #"{"pattern":"("}"#,
+    #"{"patternProperties":{"[":true}}"#,
+    ##"{"$id":"#a"}"##,
+    #"{"$id":1}"#,
+    #"{"$schema":1}"#,
+    #"{"$anchor":"1a"}"#,
+    #"{"$dynamicRef":1}"#,
+    #"{"$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}"#,
+    #"{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}"#,
   ])
   func `a keyword of the wrong kind is refused`(text: String) throws {
     let schema = try JSON(parsing: text)
@@ -119,6 +145,12 @@ import Testing
   @Test(arguments: [
     ##"{"$ref":"#"}"##,
     ##"{"anyOf":[{"$ref":"#"}]}"##,
+    ##"{"allOf":[{"$ref":"#"}]}"##,
+    ##"{"not":{"$ref":"#"}}"##,
+    ##"{"if":true,"then":{"$ref":"#"}}"##,
+    ##"{"dependentSchemas":{"a":{"$ref":"#"}}}"##,
+    ##"{"$dynamicRef":"#"}"##,
+    ##"{"$anchor":"a","$ref":"#a"}"##,
     ##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"oneOf":[{"$ref":"#/$defs/a"}]}}}"##,
   ])
   func `an endless reference is refused`(text: String) throws {
@@ -140,6 +172,156 @@ import Testing
     #expect(schema.validate(nested(500)).isEmpty)
     #expect(schema.validate(nested(3_000)).count == 1)
     _ = schema.coerce(nested(3_000))
+  }
+
+  @Test func `a dynamic reference without end is cut off`() throws {
+    let schema = try JSONSchema(compiling: ["$dynamicAnchor": "a", "$dynamicRef": "#a"])
+    #expect(schema.validate(1).map(\.message) == [Self.tooMuch])
+  }
+
+  private static let tooMuch = "the check takes too much work or nests too deeply"
+
+  @Test(
+    .timeLimit(.minutes(1)),
+    arguments: [
+      #"^(a+)+$"#, #"^(a|a)*$"#, #"^(a|aa)+$"#, #"(.*.*.*)*x$"#, #"^(([a-z])+.)+[A-Z]([a-z])+$"#,
+      #"^(?:a?){200}a{200}$"#, #"(?=(a+)+b)(?=(a*)*b)c"#, #"(?<=(a+)+)b"#,
+    ]
+  )
+  func `no regular expression takes time without bound`(pattern: String) throws {
+    let schema = try JSONSchema(compiling: ["pattern": .string(pattern)])
+    let text = String(repeating: "a", count: 10_000) + "!"
+    #expect(schema.validate(.string(text)).count == 1)
+  }
+
+  @Test func `a long text is searched in proportion to its length`() throws {
+    let schema = try JSONSchema(compiling: ["pattern": "^[a-z]*b$"])
+    let text = String(repeating: "a", count: 300_000)
+    #expect(schema.validate(.string(text + "b")).isEmpty)
+    #expect(schema.validate(.string(text + "B")).count == 1)
+  }
+
+  @Test(arguments: [
+    #"(a)\1"#, #"(?<n>a)\k<n>"#, #"\p{Script=Greek}"#, #"\p{Nothing}"#, "[b-a]", "a{2,1}",
+    "a**", "*", "(?<a", "(?#a)", #"\x1"#, #"\u12"#, #"\u{110000}"#, #"\c1"#, "\\", #"\Z"#,
+    "a{10001}",
+    "((a{1000}){1000}){1000}", ")", "(a", "[a",
+    String(repeating: "(", count: 5_000) + String(repeating: ")", count: 5_000),
+  ])
+  func `a regular expression that is wrong or not served is refused`(pattern: String) throws {
+    let error = #expect(throws: SchemaError.self) {
+      try JSONSchema(compiling: ["pattern": .string(pattern)])
+    }
+    guard case .invalidKeyword("pattern", at: "", let expected)? = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(expected.hasPrefix("a regular expression that can be used: "))
+  }
+
+  static let matches: [(pattern: String, text: String, isMatch: Bool)] = [
+    ("", "", true), ("a|b", "xb", true), ("^(?:a|b)$", "c", false), ("a{2}", "aba", false),
+    ("a{2}", "baa", true), ("^a{2,}$", "aaaa", true), ("^a{1,2}$", "aaa", false),
+    ("a{,2}", "a{,2}", true), ("x{", "x{", true), ("^a??b$", "ab", true),
+    ("^[^a-c]+$", "xyz", true), ("^[^a-c]+$", "xbz", false), ("^[]$", "", false),
+    ("^[\\w-]+$", "a-b", true), ("^[a\\-z]+$", "b", false), ("[\\]]", "]", true),
+    ("^.$", "\u{1F432}", true), ("^.$", "\n", false), ("^\\u{1F432}$", "\u{1F432}", true),
+    ("^\\uD83D\\uDC32$", "\u{1F432}", true), ("\\bfoo\\b", "a foo b", true),
+    ("\\bfoo\\b", "afoo", false), ("foo\\B", "foob", true), ("^\\d+(?=%)", "50%", true),
+    ("^\\d+(?=%)", "50", false), ("^(?!con$).*", "con", false), ("^(?!con$).*", "cone", true),
+    ("(?<=\\$)\\d", "$5", true), ("(?<=\\$)\\d", "5", false), ("(?<!a)b", "ab", false),
+    ("(?<!a)b", "cb", true), ("(?<=ab)c", "abc", true), ("(?<=ab)c", "bac", false),
+    ("(?<year>\\d{4})", "2026", true), ("^\\p{Lu}\\P{Lu}+$", "Ärger", true),
+    ("^\\p{gc=Nd}+$", "\u{0663}", true), ("^[\\p{L}_]+$", "ö_", true), ("^(a*)*$", "aab", false),
+    ("^(|a)+$", "aaa", true), ("(^|,)x(,|$)", "a,x", true), ("a.c", "a\u{2028}c", false),
+    ("^\\s$", "\u{FEFF}", true), ("^\\cJ$", "\n", true), ("^\\x41\\0$", "A\u{0}", true),
+  ]
+
+  @Test(arguments: matches)
+  func `regular expressions mean what they mean in ECMAScript`(
+    pattern: String,
+    text: String,
+    isMatch: Bool
+  ) throws {
+    let schema = try JSONSchema(compiling: ["pattern": .string(pattern)])
+    #expect(schema.validate(.string(text)).isEmpty == isMatch)
+  }
+
+  static let multiples: [(value: String, divisor: String, fits: Bool)] = [
+    ("10", "5", true), ("11", "5", false), ("0", "3", true), ("-9", "3", true),
+    ("0.0075", "0.0001", true),
+    ("0.00751", "0.0001", false), ("1.1", "0.1", true), ("-1.15", "0.1", false),
+    ("1e308", "0.5", true), ("1e308", "0.123456789", false), ("5e-324", "5e-324", true),
+    ("12345678901234567890123", "3", true), ("12345678901234567890124", "3", false),
+    ("100", "1e2", true), ("150", "1e2", false), ("1e22", "1e21", true),
+    ("-9223372036854775808", "2", true), ("9007199254740993", "2", false),
+  ]
+
+  @Test(arguments: multiples)
+  func `multiples are exact`(value: String, divisor: String, fits: Bool) throws {
+    let schema = try JSONSchema(compiling: ["multipleOf": try JSON(parsing: divisor)])
+    #expect(schema.validate(try JSON(parsing: value)).isEmpty == fits)
+  }
+
+  static let messages: [(schema: String, value: String, messages: [String])] = [
+    (
+      #"{"allOf":[{"required":["a"]},{"required":["b"]}]}"#, "{}",
+      ["a: is required", "b: is required"]
+    ),
+    (#"{"not":{}}"#, "1", ["root: fits what it must not fit"]),
+    (
+      #"{"if":{"type":"string"},"then":{"minLength":2}}"#, #""a""#,
+      ["root: expected at least 2 characters, found 1"]
+    ),
+    (
+      #"{"prefixItems":[{"type":"null"}],"items":false}"#, "[1,2]",
+      ["0: expected null, found integer", "1: is not allowed"]
+    ),
+    (#"{"contains":{"const":1}}"#, "[2]", ["root: expected at least 1 items of a kind, found 0"]),
+    (
+      #"{"maxContains":1,"contains":true}"#, "[1,2]",
+      ["root: expected at most 1 items of a kind, found 2"]
+    ),
+    (#"{"uniqueItems":true}"#, "[1,[2],1.0]", ["root: has the same item at 0 and 2"]),
+    (#"{"multipleOf":0.5}"#, "0.7", ["root: expected a multiple of 0.5"]),
+    (#"{"pattern":"^a"}"#, #""b""#, [#"root: expected a match of "^a""#]),
+    (
+      #"{"patternProperties":{"^x":{"type":"null"}}}"#, #"{"xa":1,"y":1}"#,
+      ["xa: expected null, found integer"]
+    ),
+    (#"{"propertyNames":{"maxLength":1}}"#, #"{"ab":1}"#, ["ab: has a name that is not allowed"]),
+    (#"{"dependentRequired":{"a":["b"]}}"#, #"{"a":1}"#, ["b: is required beside a"]),
+    (#"{"minProperties":1}"#, "{}", ["root: expected at least 1 members, found 0"]),
+    (#"{"maxProperties":0}"#, #"{"a":1}"#, ["root: expected at most 0 members, found 1"]),
+    (
+      #"{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}"#, #"{"a":1,"b":2}"#,
+      ["b: is not allowed"]
+    ),
+    (#"{"unevaluatedItems":false,"prefixItems":[true]}"#, "[1,2]", ["1: is not allowed"]),
+  ]
+
+  @Test(arguments: messages)
+  func `each keyword says what it misses`(
+    schema: String,
+    value: String,
+    messages: [String]
+  ) throws {
+    let schema = try JSONSchema(compiling: try JSON(parsing: schema))
+    #expect(schema.validate(try JSON(parsing: value)).map(\.description) == messages)
+  }
+
+  @Test func `items that are to differ are compared in proportion to their number`() throws {
+    let schema = try JSONSchema(compiling: ["uniqueItems": true])
+    #expect(schema.validate(.array((0..<200_000).map { .int($0) })).isEmpty)
+  }
+
+  @Test func `schemas that look for what others left are bounded`() throws {
+    var schema: JSON = ["additionalProperties": true]
+    for _ in 0..<60 { schema = ["allOf": [schema], "unevaluatedProperties": false] }
+    var members = JSONObject()
+    for number in 0..<10_000 { members[JSONString("m\(number)")] = 1 }
+    let check = try JSONSchema(compiling: schema).validate(.object(members))
+    #expect(check.isEmpty || check.map(\.message) == [Self.tooMuch])
   }
 
   @Test func `alternatives that multiply are cut off`() throws {

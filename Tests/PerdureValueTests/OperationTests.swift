@@ -1,5 +1,6 @@
 import PerdureTestKit
 import PerdureValue
+import TestPrograms
 import Testing
 
 @Suite struct OperationTests {
@@ -102,10 +103,11 @@ import Testing
       String(decoding: [UInt8](repeating: 0x78, count: 4_000_000), as: UTF8.self)
     )
     var value: JSON = ["a": ["b": .string(text)]]
-    let start = ContinuousClock().now
-    for _ in 0..<20_000 { try value.apply(.append(["a", "b"], "y")) }
+    let cost = try ThreadTime.measure {
+      for _ in 0..<20_000 { try value.apply(.append(["a", "b"], "y")) }
+    }
     // Copying the string each time would move 80 GB.
-    #expect(ContinuousClock().now - start < .seconds(5))
+    #expect(cost < .seconds(5))
     #expect(value.value(at: ["a", "b"])?.string?.utf8Count == 4_020_000)
   }
 
@@ -114,14 +116,15 @@ import Testing
     for number in 0..<20_000 { members[JSONString("k\(number)")] = .int(number) }
     var value: JSON = ["o": .object(members), "a": .array((0..<200_000).map { .int($0) })]
     members = [:]
-    let start = ContinuousClock().now
-    for number in 0..<5_000 {
-      try value.apply(.set(["o", "k7"], .int(number)))
-      try value.apply(.set(["a", 7], .int(number)))
-      try value.apply(.splice(["a"], at: 200_000, remove: 0, insert: [1]))
+    let cost = try ThreadTime.measure {
+      for number in 0..<5_000 {
+        try value.apply(.set(["o", "k7"], .int(number)))
+        try value.apply(.set(["a", 7], .int(number)))
+        try value.apply(.splice(["a"], at: 200_000, remove: 0, insert: [1]))
+      }
     }
     // Copying 200,000 elements each time would move 50 GB.
-    #expect(ContinuousClock().now - start < .seconds(3))
+    #expect(cost < .seconds(3))
   }
 
   @Test func `a value that somebody else holds does not change`() throws {

@@ -1,7 +1,7 @@
 import PerdureValue
 import Testing
 
-/// The parts of JSON-Schema-Test-Suite that speak of served keywords.
+/// JSON-Schema-Test-Suite for 2020-12, all of it but what asserts formats.
 @Suite struct SchemaSuiteTests {
   private static let folder = "JSONSchemaTestSuite/draft2020-12"
 

@@ -9,6 +9,7 @@ whole: ids are renumbered in the order in which they appear, parallel rounds are
 
 import json
 import os
+import re
 import sys
 
 from check import HERE, Checks, Peer, Perdure, differences, live_work
@@ -18,7 +19,17 @@ TIMES = {"timestamp", "durationMs", "createdAt", "updatedAt", "retiredAt", "comm
 
 # Members that hold ids, or lists of them.
 REFERENCES = {"id", "conversationId", "byTaskId", "target", "head", "entry", "answer", "taskId", "owner",
-              "parent", "at", "on", "inputs", "entryId", "tasks", "tools"}
+              "parent", "at", "on", "inputs", "entryId", "tasks", "tools", "submissionId",
+              "assistant"}
+
+# What a submission says of a summary without which its run cannot go on.
+NO_SUMMARY = re.compile(r"^(the conversation could not be made shorter|Compaction (failed|was aborted)).*$", re.DOTALL)
+
+# Request ids that are made of the id of a task.
+OF_TASK = re.compile(r"^(task|compaction):(\d+)$")
+
+# What a summary says, between the words that each program puts around it.
+SUMMARY = re.compile(r"<summary>\s*(.*?)\s*</summary>", re.DOTALL)
 
 
 class Ids:
@@ -30,12 +41,16 @@ class Ids:
     def renumbered(self, value, name=None):
         if isinstance(value, dict):
             # Arguments and data may have members of the same names.
-            return {key: member if key in ("arguments", "data") else self.renumbered(member, key)
-                    for key, member in value.items()}
+            # The order of members says nothing; the id of a record comes before those that it names.
+            return {key: value[key] if key in ("arguments", "data") else self.renumbered(value[key], key)
+                    for key in sorted(value, key=lambda key: (key != "id", key))}
         if isinstance(value, list):
             return [self.renumbered(member, name) for member in value]
         if name in REFERENCES and isinstance(value, int) and not isinstance(value, bool):
             return "#%d" % self._known.setdefault(value, len(self._known) + 1)
+        if name == "requestId" and OF_TASK.match(value):
+            kind, id = OF_TASK.match(value).groups()
+            return "%s:%s" % (kind, self.renumbered(int(id), "taskId"))
         return value
 
 
@@ -59,6 +74,9 @@ def without_wording(entry):
     if "model" in entry:
         entry["model"] = [{**m, "content": "(wording)"} if m["role"] == "toolResult" and is_invented(m, entry)
                           else m for m in entry["model"]]
+    if entry["kind"] == "pi.compaction":
+        entry["model"] = [{**m, "content": [{**i, "text": SUMMARY.findall(i["text"])} for i in m["content"]]}
+                          for m in entry["model"]]
     if isinstance(entry.get("data"), dict) and "diagnostics" in entry["data"]:
         entry["data"] = {**entry["data"], "diagnostics": [
             {**d, "message": "(wording)"} if d.get("code") not in ("said", "pour", None) else d
@@ -81,6 +99,20 @@ def without_error_texts(task):
         return task
     return {**task, "state": {**task["state"], "outcome": {
         **task["state"]["outcome"], "error": {**error, "message": "(wording)"}}}}
+
+
+def without_detail_texts(submission):
+    """A submission without the wording of what the program itself says."""
+    if "detail" not in submission or not isinstance(submission["detail"], str):
+        return submission
+    return {**submission, "detail": NO_SUMMARY.sub("(wording)", submission["detail"])}
+
+
+def without_failure_texts(value):
+    """The value of a document without the wording of why there is no summary."""
+    if "compactionFailure" not in value:
+        return value
+    return {**value, "compactionFailure": {**value["compactionFailure"], "error": "(wording)"}}
 
 
 def in_call_order(entries):
@@ -106,7 +138,8 @@ def outcome(dump):
     result["heads"] = [ids.renumbered({"head": dump["transcripts"][id]["head"]})
                        for id in sorted(dump["transcripts"], key=int)]
     result["records"] = without_times(ids.renumbered(dump["conversations"]))
-    result["submissions"] = without_times(ids.renumbered(sorted(dump["submissions"], key=lambda s: s["id"])))
+    submissions = [without_detail_texts(each) for each in sorted(dump["submissions"], key=lambda s: s["id"])]
+    result["submissions"] = without_times(ids.renumbered(submissions))
     tasks = [without_error_texts(task) for task in sorted(dump["tasks"], key=lambda t: t["id"])]
     result["tasks"] = without_times(ids.renumbered(tasks))
     rows = []
@@ -116,7 +149,7 @@ def outcome(dump):
             continue
         scope = without_times(record["scope"])
         rows.append([record["kind"], scope, record.get("key"), record.get("history"), record.get("fork"),
-                     row["version"], row["value"]])
+                     row["version"], without_failure_texts(row["value"])])
     rows.sort(key=lambda row: (row[0], json.dumps(row[1], sort_keys=True), row[2] or ""))
     result["documents"] = [without_times(ids.renumbered(row)) for row in rows]
     return result

@@ -15,8 +15,8 @@ import sqlite3
 import sys
 import time
 
-from pi_durable import (Harness, Model, create_registry, define_doc, define_doc_family,
-                        define_extension, define_task, define_tool)
+from pi_durable import (GenerationTask, Harness, Model, ToolTask, create_registry, define_doc,
+                        define_doc_family, define_extension, define_task, define_tool, hook)
 from pi_durable.context import BACKGROUND_CONTEXT as BG, await_with_context
 from pi_durable.errors import ConversationBusy
 from pi_durable.env.posix import PosixExecutionEnv
@@ -35,17 +35,33 @@ DIED = 99
 
 
 class Answer(ProviderStream):
-    def __init__(self, models, context, options):
-        self._models, self._context, self._gate = models, context, models.events.gate
+    """A turn that plays; `fetched` is one that was deferred, with the number of its attempt."""
+
+    def __init__(self, models, context, options, fetched=None):
+        self._models, self._context, self._fetched = models, context, fetched
+        self._gate = models.events.gate
         output = {"role": "assistant", "content": [], "api": "scripted", "provider": "scripted",
                   "model": "one", "usage": zero_usage(), "stopReason": "stop",
                   "timestamp": int(time.time() * 1000)}
         super().__init__(output, signal=(options or {}).get("signal"))
 
     async def _produce(self):
-        turn, times = self._models.turn(self._context["messages"])
+        if self._fetched is not None:
+            turn, times = self._fetched
+        else:
+            turn, times = self._models.turn(self._context["messages"])
+            # A process that goes on with a run was asked once before it.
+            times += 0 if self._models.hangs else 1
         content = self.output["content"]
         self.emit("start")
+        if "defer" in turn:
+            rest = {**turn["defer"], "times": turn["defer"]["times"] - 1}
+            self.output["stopReason"] = "deferred"
+            self.output["deferred"] = {"pollAfterMs": rest["pollAfterMs"], "attempt": times, "turn": {
+                **{key: value for key, value in turn.items() if key != "defer"},
+                **({"defer": rest} if rest["times"] > 0 else {})}}
+            self.emit("done", reason="deferred", message=self.output)
+            return
         if "think" in turn:
             content.append({"type": "thinking", "thinking": turn["think"], "thinkingSignature": "signed"})
             self.emit("thinking_start", content_index=0)
@@ -60,14 +76,14 @@ class Answer(ProviderStream):
         if "usage" in turn:
             self.output["usage"] = turn["usage"]
         failure = turn.get("fail")
-        # A process that goes on with a run was asked once before it.
-        times += 0 if self._models.hangs else 1
         if failure is not None and times <= failure["attempts"]:
             raise RuntimeError(failure["message"])
         for call in turn.get("calls", []):
             content.append({"type": "toolCall", **call})
             self.output["stopReason"] = "toolUse"
         if turn.get("hang") and self._models.hangs:
+            if turn.get("summary"):
+                self._models.events.arrive()
             await self._gate.wait()
         self.emit("done", reason=self.output["stopReason"], message=self.output)
 
@@ -91,7 +107,7 @@ class Models:
                     turns = json.loads(message["content"])
                 except (TypeError, ValueError):
                     # The request for a summary is no scenario.
-                    return {"say": ["a summary"]}, 1
+                    return self.events.summary(), 0
                 key = (position, message["content"])
                 self._asked[key] = self._asked.get(key, 0) + 1
                 return turns[position], self._asked[key]
@@ -107,6 +123,12 @@ class Models:
 
     complete = complete_simple
 
+    async def fetch_deferred(self, model, handle, options=None):
+        return await complete_stream(Answer(self, {}, options, (handle["turn"], handle["attempt"])))
+
+    async def cancel_deferred(self, model, handle, options=None):
+        pass
+
 
 # The tools
 
@@ -117,9 +139,11 @@ class Events:
     def __init__(self, writing):
         self.writing = writing
         self.waiting = 0
+        self.queued = 0
         self.gate = asyncio.Event()
         self.reset()
         self._changed = asyncio.Event()
+        self._summaries = []
 
     def reset(self):
         self.results, self.partial, self.sleeping, self.marked = 0, False, False, False
@@ -129,6 +153,13 @@ class Events:
         self.waiting = 0
         self.gate.set()
         self.gate = asyncio.Event()
+
+    def plan(self, turns):
+        """Says what the next summaries are."""
+        self._summaries += turns
+
+    def summary(self):
+        return {**(self._summaries.pop(0) if self._summaries else {"say": ["a summary"]}), "summary": True}
 
     def arrive(self):
         self.waiting += 1
@@ -142,12 +173,15 @@ class Events:
             elif change["type"] == "task":
                 self.sleeping |= value["state"]["status"] == "sleeping"
                 self.marked |= value["abortRequested"]
+            elif change["type"] == "document" and change["record"]["kind"] == "pi.inbox":
+                self.queued = len(value.get("items", []))
             elif change["type"] == "document" and "message" in (value.get("generation") or {}):
                 self.partial = True
         self._changed.set()
 
     async def wait(self, when):
         while not (self.waiting >= when.get("waiting", 0) and self.results >= when.get("results", 0)
+                   and self.queued >= when.get("queued", 0)
                    and (self.partial or not when.get("partial"))
                    and (self.sleeping or not when.get("sleeping"))
                    and (self.marked or not when.get("marked"))):
@@ -219,11 +253,69 @@ def tools(declarations, events, effects):
         await wait(args, api, context, {"waits": True})
         return {}
 
+    async def asks(args, api, context):
+        """Lets a conversation of its own do the turns."""
+        async def find(tx):
+            found = (await tx.scan_conversations({"ownerTaskId": api.task_id}, 1))["items"]
+            return found[0] if found else await tx.create_conversation(
+                {"ownership": {"kind": "task", "taskId": api.task_id}})
+
+        child = await api.conversation((await api.commit(find, context))["id"], context)
+        submission = await child.submit({"type": "input", "content": compact(args["turns"]),
+                                         "requestId": "task:%d" % api.task_id}, context)
+        if args.get("leave"):
+            return {"output": [{"type": "text", "text": "begun"}]}
+        record = await submission.wait(context)
+        if args.get("fail"):
+            raise RuntimeError("this tool fails")
+        return {"output": [{"type": "text", "text": record["status"] + " " + record.get("reason", "")}]}
+
+    async def chains(args, api, context):
+        """Makes calls of other tools, one after another or all at once, and leaves the last ones alone."""
+        async def call(each):
+            options = {key: each[key] for key in ("key", "progress") if key in each}
+            result = await api.execute_tool(each["name"], each["arguments"], context, options)
+            return {key: result[key] for key in ("structuredOutput", "isError", "details", "usage")
+                    if result.get(key) is not None}
+
+        if args.get("together"):
+            results = await asyncio.gather(*[call(each) for each in args["calls"]])
+        else:
+            results = [await call(each) for each in args["calls"]]
+        for each in args.get("left", []):
+            api.execute_tool(each["name"], each["arguments"], context, {"key": each["key"]})
+        while events.writing and events.waiting < len(args.get("left", [])):
+            await asyncio.sleep(0.002)
+        if args.get("fail"):
+            raise RuntimeError("this tool fails")
+        return {"output": [{"type": "text", "text": "%d results" % len(results)}], "details": {"results": results}}
+
     bodies = {"note": append, "once": append, "step": append, "fails": fails, "grumbles": grumbles,
               "pours": pours, "dumps": dumps, "nests": nests, "terminates": terminates, "owns": owns,
-              "controls": controls, "extra": append}
+              "controls": controls, "extra": append, "asks": asks, "hires": asks, "chains": chains,
+              "binds": chains}
     return [define_tool({**declaration, "execute": bodies[declaration["name"]]})
             for declaration in declarations]
+
+
+GOES_ON = "go on: "
+
+
+def on_yield(message, _runtime, _context):
+    """Lets a run go on with what its answer says."""
+    text = "".join(item["text"] for item in message["content"] if item["type"] == "text")
+    return {"continue": text[len(GOES_ON):]} if text.startswith(GOES_ON) else None
+
+
+def before_tool(call, _runtime, _context):
+    """Blocks or changes a call whose line says so."""
+    line = call["arguments"].get("line")
+    if line == "blocked":
+        return {"block": "not this line"}
+    return {"arguments": {**call["arguments"], "line": "another"}} if line == "changed" else None
+
+
+HOOKS = [hook(GenerationTask, {"onYield": on_yield}), hook(ToolTask, {"beforeTool": before_tool})]
 
 
 async def idle(_task, runtime, _context):
@@ -260,9 +352,15 @@ def first_settings():
     }
 
 
+# What a step can change of the settings of summaries.
+COMPACTION = {"enabled": "enabled", "keepRecentTokens": "keep_recent_tokens"}
+
+
 def change_settings(settings, change):
     for name, value in change.items():
-        if name == "retryDelayMs":
+        if name == "compaction":
+            settings[name] = {**settings[name], **{COMPACTION[key]: value[key] for key in value}}
+        elif name == "retryDelayMs":
             settings["retry"] = {"base_delay_ms": value}
         else:
             settings[SETTINGS[name]] = value
@@ -272,7 +370,7 @@ async def open_harness(path, scenarios, events, settings=None):
     registry = create_registry()
     declarations = scenarios["tools"]
     registry.install(define_extension({
-        "name": "interop", "tools": tools(declarations, events, path + ".effects")}))
+        "name": "interop", "tools": tools(declarations, events, path + ".effects"), "hooks": HOOKS}))
     if scenarios.get("more"):
         registry.install(define_extension({
             "name": "more", "tasks": [FOREIGN],
@@ -428,7 +526,9 @@ async def write(path, scenarios, name):
         elif "idle" in step:
             await conversation.wait_for_idle(BG)
         elif "compact" in step:
-            await conversation.compact(None, BG)
+            await conversation.compact(step.get("instructions"), BG)
+        elif "summaries" in step:
+            events.plan(step["summaries"])
         elif "task" in step:
             await conversation.commit(lambda tx: tx.create_task(
                 FOREIGN, {}, {"ownership": {"kind": "conversation"}, "conversationId": conversation.id}), BG)

@@ -15,6 +15,16 @@
  *
  *   PDR_EASY_PLUGIN({"greet", greet})
  *
+ * Sections, hooks and wraps stand in the same list, under their whole targets:
+ *
+ *   static int32_t check(pdr_easy_call *call) {
+ *     pdr_str tool;
+ *     if (!pdr_easy_member(pdr_easy_input(call), "call", &tool)) return pdr_easy_nothing(call);
+ *     return is_bad(tool) ? pdr_easy_deny(call, "that is not allowed here") : pdr_easy_nothing(call);
+ *   }
+ *
+ *   PDR_EASY_PLUGIN({"greet", greet}, {"hook:beforeTool", check}, {"wrap:tool:read", pdr_easy_pass})
+ *
  * A tool runs inside pdr_plugin.start: it takes at most 50 ms, or its manifest says blocking: true.
  * It answers exactly once and returns what the answering function returned; if it returns without an
  * answer, the call fails with a sentence saying so.
@@ -23,6 +33,7 @@
 #ifndef PERDURE_EASY_H
 #define PERDURE_EASY_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,13 +46,19 @@
 #define PDR_EASY_FORMAT_(text, rest)
 #endif
 
-/* The call that a tool is running; valid until the tool returns. */
+/* The call that a function is running; valid until the function returns. */
 typedef struct pdr_easy_call {
   const pdr_calls_1 *calls;
   const pdr_call *call;
-  pdr_str arguments; /* JSON of the object of arguments */
+  pdr_str arguments; /* JSON of the object of arguments; for what has none, of the whole input */
   int answered;
 } pdr_easy_call;
+
+/* The tables of the host, for what is answered after the function has returned. */
+static struct {
+  const pdr_calls_1 *calls;
+  const pdr_invoke_1 *invoke;
+} pdr_easy_host_;
 
 /* A string argument that is read byte by byte, with the escapes of JSON resolved. */
 typedef struct pdr_easy_reader {
@@ -52,7 +69,7 @@ typedef struct pdr_easy_reader {
   int pending_count;
 } pdr_easy_reader;
 
-/* A tool's name in the manifest and its function. */
+/* A tool's name in the manifest, or the whole target of something else, and its function. */
 typedef struct pdr_easy_tool {
   const char *name;
   int32_t (*run)(pdr_easy_call *call);
@@ -63,6 +80,14 @@ static inline pdr_str pdr_easy_str(const char *text) {
   str.ptr = (const uint8_t *)text;
   str.len = text ? strlen(text) : 0;
   return str;
+}
+
+/* The JSON of all that the host says about the call. */
+static inline pdr_str pdr_easy_input(const pdr_easy_call *call) {
+  pdr_str input;
+  input.ptr = call->call->input->ptr;
+  input.len = call->call->input->len;
+  return input;
 }
 
 /* ---------------------------------------------------------------- reading JSON */
@@ -312,6 +337,99 @@ static inline int32_t pdr_easy_fail(pdr_easy_call *call, const char *sentence) {
   return call->calls->complete(call->calls->ctx, call->call->id, PDR_E_INTERNAL, NULL, &err);
 }
 
+/* Answers with a JSON object, which is copied. */
+static inline int32_t pdr_easy_json(pdr_easy_call *call, const char *object) {
+  return pdr_easy_complete(call, PDR_MEDIA_JSON, object, object ? strlen(object) : 0);
+}
+
+/* Answers that there is nothing to add: a hook lets things go on, a section is left out. */
+static inline int32_t pdr_easy_nothing(pdr_easy_call *call) { return pdr_easy_json(call, "{}"); }
+
+/* Writes text as a JSON string with its quotes; returns the length, or 0 if it does not fit. */
+static inline size_t pdr_easy_quote(char *out, size_t capacity, const char *text) {
+  size_t count = 0;
+  if (capacity < 3) return 0;
+  out[count++] = '"';
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (count + 8 > capacity) return 0;
+    if (c == '"' || c == '\\') {
+      out[count++] = '\\';
+      out[count++] = (char)c;
+    } else if (c < 0x20) {
+      count += (size_t)snprintf(out + count, capacity - count, "\\u%04x", c);
+    } else {
+      out[count++] = (char)c;
+    }
+  }
+  out[count++] = '"';
+  out[count] = 0;
+  return count;
+}
+
+/* Lets a guard say no, with a reason of at most 1,000 bytes that the model or the user reads. */
+static inline int32_t pdr_easy_deny(pdr_easy_call *call, const char *reason) {
+  char quoted[1024], answer[1088];
+  if (!pdr_easy_quote(quoted, sizeof quoted, reason))
+    return pdr_easy_fail(call, "the reason of the denial is longer than pdr_easy_deny can write");
+  (void)snprintf(answer, sizeof answer, "{\"deny\":{\"reason\":%s}}", quoted);
+  return pdr_easy_json(call, answer);
+}
+
+/* Lets a guard of calls ask a person; the same key and arguments are asked once. Its manifest needs
+ * the permission approvals. */
+static inline int32_t pdr_easy_ask(pdr_easy_call *call, const char *key, const char *title) {
+  char quoted_key[96], quoted_title[1024], answer[1280];
+  if (!pdr_easy_quote(quoted_key, sizeof quoted_key, key) ||
+      !pdr_easy_quote(quoted_title, sizeof quoted_title, title))
+    return pdr_easy_fail(call, "the question is longer than pdr_easy_ask can write");
+  (void)snprintf(answer, sizeof answer, "{\"ask\":{\"key\":%s,\"title\":%s}}", quoted_key,
+                 quoted_title);
+  return pdr_easy_json(call, answer);
+}
+
+static inline void pdr_easy_passed_(void *argument, pdr_id request, int32_t status,
+                                    const pdr_blob *value, const pdr_err *err) {
+  (void)request;
+  (void)pdr_easy_host_.calls->complete(pdr_easy_host_.calls->ctx, (pdr_id)(uintptr_t)argument,
+                                       status, value, err);
+}
+
+/* Lets a wrap run what is inside it, and answers with what that gives. arguments is the JSON of an
+ * object, or null for those of the call; only the wrap of a tool may change them. */
+static inline int32_t pdr_easy_pass_with(pdr_easy_call *call, const char *arguments) {
+  static const char head[] = "{\"arguments\":";
+  char input[4096];
+  pdr_blob blob;
+  pdr_id request;
+  int32_t status;
+  size_t length = arguments ? strlen(arguments) : 0;
+  if (call->answered) return PDR_E_STALE;
+  if (!pdr_easy_host_.invoke)
+    return pdr_easy_fail(call, "the host lacks the table perdure.invoke/1");
+  if (sizeof head + length > sizeof input)
+    return pdr_easy_fail(call, "the arguments are longer than pdr_easy_pass_with can write");
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  if (arguments) {
+    memcpy(input, head, sizeof head - 1);
+    memcpy(input + sizeof head - 1, arguments, length);
+    input[sizeof head - 1 + length] = '}';
+    blob.ptr = (const uint8_t *)input;
+    blob.len = sizeof head + length;
+  }
+  /* An id has 64 bits, and so have pointers on all machines of the contract. */
+  status = pdr_easy_host_.invoke->start(pdr_easy_host_.invoke->ctx, call->call->id,
+                                        pdr_easy_str("next"), &blob, pdr_easy_passed_,
+                                        (void *)(uintptr_t)call->call->id, &request);
+  if (status != PDR_OK) return pdr_easy_fail(call, "the host refused to run what is inside");
+  call->answered = 1;
+  return PDR_OK;
+}
+
+/* Lets a wrap run what is inside it as it is. */
+static inline int32_t pdr_easy_pass(pdr_easy_call *call) { return pdr_easy_pass_with(call, NULL); }
+
 /* Answers with a formatted text of at most 4,095 bytes; a longer one fails the call. */
 PDR_EASY_FORMAT_(2, 3)
 static inline int32_t pdr_easy_answerf(pdr_easy_call *call, const char *format, ...) {
@@ -344,6 +462,114 @@ static inline int pdr_easy_cancelled(const pdr_easy_call *call) {
   return call->calls->cancelled(call->calls->ctx, call->call->id) != 0;
 }
 
+/* ---------------------------------------------------------------- asking the host */
+
+typedef struct pdr_easy_wait_ {
+  pthread_mutex_t lock;
+  pthread_cond_t news;
+  int done;
+  int32_t status;
+  char *answer;
+  size_t size;
+} pdr_easy_wait_;
+
+static inline void pdr_easy_done_(void *argument, pdr_id request, int32_t status,
+                                  const pdr_blob *value, const pdr_err *err) {
+  pdr_easy_wait_ *wait = (pdr_easy_wait_ *)argument;
+  const uint8_t *bytes = value ? value->ptr : err ? err->detail.ptr : NULL;
+  size_t length = value ? value->len : err && err->detail.len != PDR_ABSENT ? err->detail.len : 0;
+  (void)request;
+  pthread_mutex_lock(&wait->lock);
+  wait->status = status;
+  if (wait->size > 0) {
+    if (!bytes) length = 0;
+    if (length >= wait->size) {
+      length = 0;
+      if (status == PDR_OK) wait->status = PDR_E_ENCODING;
+    }
+    if (length > 0) memcpy(wait->answer, bytes, length);
+    wait->answer[length] = 0;
+  }
+  wait->done = 1;
+  pthread_cond_signal(&wait->news);
+  pthread_mutex_unlock(&wait->lock);
+}
+
+/* Asks the host for an operation with a JSON input and waits for it: 0 and the answer, or a PDR_E_
+ * code and the details of the error, as a string. An answer that does not fit is PDR_E_ENCODING; what
+ * was asked for is done then, too. The manifest of a tool that asks says blocking: true. */
+static inline int32_t pdr_easy_request(pdr_easy_call *call, const char *operation, const char *input,
+                                   char *answer, size_t size) {
+  pdr_easy_wait_ wait;
+  pdr_blob blob;
+  pdr_id request = 0;
+  int32_t code;
+  if (size > 0) answer[0] = 0;
+  if (!pdr_easy_host_.invoke) return PDR_E_UNSUPPORTED;
+  memset(&wait, 0, sizeof wait);
+  wait.answer = answer;
+  wait.size = size;
+  pthread_mutex_init(&wait.lock, NULL);
+  pthread_cond_init(&wait.news, NULL);
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  blob.ptr = (const uint8_t *)input;
+  blob.len = input ? strlen(input) : 0;
+  code = pdr_easy_host_.invoke->start(pdr_easy_host_.invoke->ctx, call->call->id, pdr_easy_str(operation), &blob,
+                             pdr_easy_done_, &wait, &request);
+  if (code == PDR_OK) {
+    pthread_mutex_lock(&wait.lock);
+    while (!wait.done) pthread_cond_wait(&wait.news, &wait.lock);
+    pthread_mutex_unlock(&wait.lock);
+    code = wait.status;
+  }
+  pthread_cond_destroy(&wait.news);
+  pthread_mutex_destroy(&wait.lock);
+  return code;
+}
+
+/* The same with a formatted input of at most 8,191 bytes; a longer one is PDR_E_INVALID. */
+PDR_EASY_FORMAT_(5, 6)
+static inline int32_t pdr_easy_requestf(pdr_easy_call *call, const char *operation, char *answer,
+                                    size_t size, const char *format, ...) {
+  char input[8192];
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(input, sizeof input, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof input) return PDR_E_INVALID;
+  return pdr_easy_request(call, operation, input, answer, size);
+}
+
+/* Writes all of these steps or nothing; when this returns 0 they are on disk. steps is a JSON array
+ * of at most 8,000 bytes, such as
+ * [{"do": "doc", "kind": "acme.notes", "ops": [["p", ["lines"], 0, 0, ["hi"]]]}]. */
+static inline int32_t pdr_easy_commit(pdr_easy_call *call, const char *steps, char *answer,
+                                      size_t size) {
+  return pdr_easy_requestf(call, "commit", answer, size, "{\"steps\":%s}", steps);
+}
+
+/* Keeps a JSON value under a name for the task of the call, unless there is one, and gives {"value":
+ * the kept one}. Without a candidate it only looks. The name has nothing that JSON escapes. */
+static inline int32_t pdr_easy_memo(pdr_easy_call *call, const char *name, const char *candidate,
+                                    char *answer, size_t size) {
+  if (!candidate)
+    return pdr_easy_requestf(call, "memo", answer, size, "{\"name\":\"%s\"}", name);
+  return pdr_easy_requestf(call, "memo", answer, size, "{\"name\":\"%s\",\"candidate\":%s}", name,
+                       candidate);
+}
+
+/* Gives {"value", "version", "document"} of a document at its own place, or {}. The kind and the key,
+ * which may be null, have nothing that JSON escapes. */
+static inline int32_t pdr_easy_document(pdr_easy_call *call, const char *kind, const char *key,
+                                        char *answer, size_t size) {
+  if (!key)
+    return pdr_easy_requestf(call, "document.get", answer, size, "{\"kind\":\"%s\"}", kind);
+  return pdr_easy_requestf(call, "document.get", answer, size, "{\"kind\":\"%s\",\"key\":\"%s\"}", kind,
+                       key);
+}
+
 /* ---------------------------------------------------------------- the plugin */
 
 static inline int32_t pdr_easy_refuse_(pdr_errbuf *err, int32_t code, const char *sentence) {
@@ -370,6 +596,13 @@ static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *
   input.len = call->input->len;
   for (i = 0; i < count; i++) {
     size_t length = strlen(tools[i].name);
+    if (strchr(tools[i].name, ':') && call->target.len == length &&
+        !memcmp(call->target.ptr, tools[i].name, length)) {
+      if (!pdr_easy_member(input, "arguments", &easy.arguments)) easy.arguments = input;
+      (void)tools[i].run(&easy);
+      if (!easy.answered) pdr_easy_fail(&easy, "the function returned without an answer");
+      return PDR_OK;
+    }
     if (call->target.len != length + 5 || memcmp(call->target.ptr, "tool:", 5) != 0 ||
         memcmp(call->target.ptr + 5, tools[i].name, length) != 0)
       continue;
@@ -393,6 +626,9 @@ static inline int32_t pdr_easy_enter_(const pdr_host *host, const pdr_calls_1 **
   if (!table)
     return pdr_easy_refuse_(err, PDR_E_UNSUPPORTED, "the host lacks the table perdure.calls/1");
   *calls = (const pdr_calls_1 *)table;
+  pdr_easy_host_.calls = *calls;
+  pdr_easy_host_.invoke = (const pdr_invoke_1 *)host->query(
+      host->ctx, pdr_easy_str(PDR_INVOKE_1), (uint32_t)sizeof(pdr_invoke_1));
   out->start = start;
   return PDR_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "perdure_bench.h"
 #include "perdure_breadcrumb.h"
+#include "perdure_channel.h"
 #include "perdure_clock.h"
 #include "perdure_copies.h"
 #include "perdure_curl.h"
@@ -16,5 +17,6 @@
 #include "perdure_storage.h"
 #include "perdure_terminal.h"
 #include "perdure_text.h"
+#include "perdure_timers.h"
 
 #endif

@@ -208,7 +208,7 @@ package enum HostText {
 
   // MARK: Words
 
-  private static func put(_ bytes: [UInt8]) {
+  static func put(_ bytes: [UInt8]) {
     var word: UInt64 = 0
     var count: Int32 = 0
     for byte in bytes {
@@ -221,7 +221,7 @@ package enum HostText {
     if count > 0 { perdure_text_put(word, count) }
   }
 
-  private static func take(_ count: Int64) -> [UInt8] {
+  static func take(_ count: Int64) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(Int(count))
     var index: Int64 = 0
@@ -240,7 +240,7 @@ package enum HostText {
     count < 0 ? nil : String(decoding: take(count), as: UTF8.self)
   }
 
-  private static func reason(_ code: Int64) -> String {
+  static func reason(_ code: Int64) -> String {
     text(perdure_text_error(Int32(clamping: -code))) ?? "error \(-code)"
   }
 }

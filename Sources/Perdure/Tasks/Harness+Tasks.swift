@@ -194,6 +194,20 @@ extension Harness {
     HarnessInspection(try await engine.inspect())
   }
 
+  /// Aborts the work of all conversations, also in the background, and returns when it has ended.
+  ///
+  /// Work that waits or sleeps ends, too, whether it is in memory or not.
+  package func abortAll() async throws {
+    let inspection = try await engine.inspect()
+    let busy = Set(
+      inspection.tasks.map { $0.record.conversationId }
+        + inspection.submissions.map { $0.conversationId }
+    )
+    for id in busy.sorted() {
+      try await conversation(id)?.abort(background: true)
+    }
+  }
+
   /// Says whether this store needs a process now, and when it next needs one.
   public func wake() async throws -> HarnessWake { HarnessWake(try await engine.wake()) }
 

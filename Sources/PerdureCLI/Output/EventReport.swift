@@ -17,12 +17,17 @@ enum EventReport {
   /// Writes what a running tool has put out.
   static func write(_ news: OutputFollower.News, to reporter: Reporter) {
     guard reporter.isJSON else { return reporter.output(news.output.task, news.text) }
+    reporter.event("output", members(of: news))
+  }
+
+  /// Returns what a running tool has put out.
+  static func members(of news: OutputFollower.News) -> JSONObject {
     var members: JSONObject = [
       "task": news.output.task.json, "conversation": news.output.conversation.json,
       "tool": .string(news.output.tool), "text": .string(news.text),
     ]
     if news.skipped > 0 { members["skipped"] = .int(news.skipped) }
-    reporter.event("output", members)
+    return members
   }
 
   /// Returns an entry with its time, if that is known.
@@ -32,7 +37,8 @@ enum EventReport {
     return members
   }
 
-  private static func members(of summary: CommitSummary) -> JSONObject {
+  /// Returns what a commit changed, without what is in it.
+  static func members(of summary: CommitSummary) -> JSONObject {
     [
       "sequence": .int(summary.sequence), "at": .int(summary.at),
       "conversations": .array(summary.conversations.map { $0.id.json }),
@@ -51,11 +57,14 @@ enum EventReport {
     ]
   }
 
+  /// Shows calls and results to a person who watches.
+  static func show(_ entry: EntryRecord, _ reporter: Reporter) {
+    for call in Transcript.calls(of: entry) { reporter.progress("→ \(call)") }
+    if let result = Transcript.result(of: entry) { reporter.progress("← \(result)") }
+  }
+
   private static func show(_ summary: CommitSummary, _ reporter: Reporter) {
-    for entry in summary.entries {
-      for call in Transcript.calls(of: entry) { reporter.progress("→ \(call)") }
-      if let result = Transcript.result(of: entry) { reporter.progress("← \(result)") }
-    }
+    for entry in summary.entries { show(entry, reporter) }
     for task in summary.tasks {
       guard case .sleeping(let checkpoint, let until) = task.state,
         checkpoint["phase"] == "retry"

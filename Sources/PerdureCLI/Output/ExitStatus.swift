@@ -36,6 +36,7 @@ enum ExitStatus: Int32, Sendable {
     .conversationDeleted: .configuration,
     .conversationInUse: .configuration,
     .storeBusy: .temporary,
+    "host_gone": .temporary,
     // Why a submission got no answer.
     "authentication": .authentication,
     "quota": .limit,

@@ -13,25 +13,10 @@ enum Outcome {
     _ address: StoreAddress,
     _ reporter: Reporter
   ) async throws -> Never {
-    var answers: [JSON] = []
-    var failure: PerdureError?
-    for record in records where record.kind == .input {
-      switch record.state {
-      case .done(_, let answer?):
-        let text = try await host.answer(answer)
-        if !reporter.isJSON { reporter.print(text) }
-        answers.append([
-          "submission": record.id.json, "conversation": record.conversationId.json,
-          "entry": answer.json, "text": .string(text),
-        ])
-      case .unanswered(let reason, let detail, _) where failure == nil:
-        failure = try await host.failure(of: record, reason: reason, detail: detail)
-      default: break
-      }
-    }
+    var (members, failure) = try await host.result(of: records).parts
+    print(members, reporter)
     let pending = try await host.harness.pendingApprovals()
     await host.close()
-    var members: JSONObject = ["answers": .array(answers)]
     if let conversation { members["conversation"] = conversation.json }
     if !obstacles.isEmpty { members["obstacles"] = .array(obstacles.map { .string($0) }) }
     if !pending.isEmpty {
@@ -49,6 +34,14 @@ enum Outcome {
       )
     }
     reporter.end(failure.map { ExitStatus($0) } ?? .ok, members, error: failure)
+  }
+
+  /// Prints the answers among the members of a result.
+  static func print(_ members: JSONObject, _ reporter: Reporter) {
+    guard !reporter.isJSON else { return }
+    for answer in members["answers"]?.array ?? [] {
+      if let text = answer["text"]?.text { reporter.print(text) }
+    }
   }
 
   private static func hint(_ obstacle: String) -> String {
@@ -88,4 +81,28 @@ enum Outcome {
       }
     reporter.end(ExitStatus(signal: signal), error: SignalWatch.error(signal, hint: hint))
   }
+}
+
+/// What a command came to, here or in the process that works on the store.
+struct HostResult: Sendable {
+  var members: JSONObject = [:]
+  var failure: PerdureError?
+
+  init() {}
+
+  /// Reads the form that the control socket has.
+  init(_ members: JSONObject) {
+    self.members = members
+    failure = members["error"].flatMap { PerdureError(json: $0) }
+    self.members["error"] = nil
+  }
+
+  /// The form that the control socket has.
+  var json: JSONObject {
+    var members = members
+    if let failure { members["error"] = failure.json }
+    return members
+  }
+
+  var parts: (JSONObject, PerdureError?) { (members, failure) }
 }

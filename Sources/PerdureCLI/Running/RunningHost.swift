@@ -11,6 +11,8 @@ final class RunningHost: Sendable {
     case settled(SubmissionRecord)
     /// Nothing runs and nothing can run.
     case quiet
+    /// Another command asked for it.
+    case asked
     case signal(Int32)
     case failed(PerdureError)
   }
@@ -30,6 +32,7 @@ final class RunningHost: Sendable {
   private let state = Mutex(State())
   private let approvals: ApprovalMode
   private let isClosed = Flag()
+  private let control = Mutex<ControlServer?>(nil)
 
   private init(
     harness: Harness,
@@ -141,8 +144,18 @@ final class RunningHost: Sendable {
     return value
   }
 
+  /// Writes the header line, reports each commit from here on, and takes requests of other commands.
+  ///
+  /// It goes on without a control socket if there can be none.
+  func start(_ header: JSONObject, _ address: StoreAddress, _ record: RunRecord) {
+    do throws(PerdureError) { try takeRequests(address, record) } catch {
+      reporter.warn("warning: \(error)")
+    }
+    report(header)
+  }
+
   /// Writes the header line, and reports each commit from here on.
-  func start(_ header: JSONObject) {
+  func report(_ header: JSONObject) {
     var header = header
     header["plugins"] = description
     reporter.header(header)
@@ -192,13 +205,10 @@ final class RunningHost: Sendable {
   var denial: PerdureError? { denials.error }
 
   /// Aborts all work with everything below it, and returns when it has ended.
-  func abortAll() async throws {
-    for conversation in Set(harness.liveTasks.map { $0.conversationId }).sorted() {
-      try await harness.conversation(conversation)?.abort(background: true)
-    }
-  }
+  func abortAll() async throws { try await harness.abortAll() }
 
-  private var description: JSON {
+  /// What is loaded.
+  var description: JSON {
     .array(
       plugins.map {
         [
@@ -226,8 +236,22 @@ final class RunningHost: Sendable {
     return error
   }
 
+  /// Takes requests of other commands until it is closed.
+  ///
+  /// Throws `invalidConfiguration` if there can be no socket; a store in memory needs none.
+  func takeRequests(_ address: StoreAddress, _ record: RunRecord) throws(PerdureError) {
+    guard let path = address.controlPath else { return }
+    let desk = ControlDesk(host: self, address: address, record: record)
+    let server = try ControlServer(at: path, desk)
+    control.withLock { $0 = server }
+  }
+
   private func closeHarness() async -> PerdureError? {
     guard isClosed.set() else { return nil }
+    control.withLock { control in
+      control?.close()
+      control = nil
+    }
     var failure: PerdureError?
     do { try await harness.close() } catch {
       failure = error as? PerdureError ?? PerdureError(.storageFailed, "\(error)")
@@ -248,6 +272,26 @@ final class RunningHost: Sendable {
   /// Returns whether a submission waits to be placed.
   func isQueued(_ id: SubmissionID) async throws -> Bool {
     try await harness.submission(id)?.status()?.status == .queued
+  }
+
+  /// Returns what became of submissions; the first one without an answer is the failure.
+  func result(of records: [SubmissionRecord]) async throws -> HostResult {
+    var answers: [JSON] = []
+    var result = HostResult()
+    for record in records where record.kind == .input {
+      switch record.state {
+      case .done(_, let answer?):
+        answers.append([
+          "submission": record.id.json, "conversation": record.conversationId.json,
+          "entry": answer.json, "text": .string(try await self.answer(answer)),
+        ])
+      case .unanswered(let reason, let detail, _) where result.failure == nil:
+        result.failure = try await failure(of: record, reason: reason, detail: detail)
+      default: break
+      }
+    }
+    result.members["answers"] = .array(answers)
+    return result
   }
 
   /// Returns why a submission got no answer.

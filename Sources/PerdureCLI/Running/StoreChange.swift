@@ -15,35 +15,28 @@ enum StoreChange {
     }
   }
 
-  /// Opens the store that is there, lets `body` change it, and releases it.
-  static func run<Result>(
-    _ arguments: ParsedArguments,
-    _ body: (OpenStore) async throws -> Result
-  ) async throws -> Result {
+  /// Lets a change be made: by the process that works on the store, or else here.
+  static func perform(
+    _ request: StoreRequest,
+    _ arguments: ParsedArguments
+  ) async throws -> JSONObject {
     let address = try StoreAddress(arguments)
+    if let client = try ControlClient.connect(address) {
+      do { return try await client.ask(request.operation, request.parameters) } catch {
+        throw Remedy.named(error, address)
+      }
+    }
     let store = try await address.openExisting(isNamed: arguments.has("store"))
     do {
-      let result = try await body(store)
+      if let id = request.conversation, try await store.reader.reads.conversation(id) == nil {
+        throw try await address.missing(id, store.reader)
+      }
+      let result = try await request.perform(on: store)
       await store.close()
       return result
     } catch {
       await store.close()
       throw Remedy.named(error, address)
-    }
-  }
-
-  /// Does the same for one conversation, which must be there.
-  static func run<Result>(
-    on id: ConversationID,
-    _ arguments: ParsedArguments,
-    _ body: (OpenStore) async throws -> Result
-  ) async throws -> Result {
-    let address = try StoreAddress(arguments)
-    return try await run(arguments) { store in
-      guard try await store.reader.reads.conversation(id) != nil else {
-        throw try await address.missing(id, store.reader)
-      }
-      return try await body(store)
     }
   }
 

@@ -22,7 +22,7 @@ enum ApprovalVerbs {
       choice, Option(name: "note", value: "TEXT", help: "kept with the decision"),
     ],
     positionals: ["ID"],
-    notes: "Nothing runs by that: 'perdure resume' goes on.",
+    notes: "A process that works on the store goes on at once, and else 'perdure resume' does.",
     body: { try await decide($0, $1, allows: true) }
   )
 
@@ -33,7 +33,7 @@ enum ApprovalVerbs {
       choice, Option(name: "reason", value: "TEXT", help: "told to the model"),
     ],
     positionals: ["ID"],
-    notes: "Nothing runs by that: 'perdure resume' goes on.",
+    notes: "A process that works on the store goes on at once, and else 'perdure resume' does.",
     body: { try await decide($0, $1, allows: false) }
   )
 
@@ -78,15 +78,18 @@ enum ApprovalVerbs {
     }
     let choice = arguments.value("choice")
     let by = HostText.variable("USER")
-    let approval = try await StoreChange.run(arguments) { store in
+    var result = try await StoreChange.perform(
       allows
-        ? try await store.approve(id, choice: choice, note: arguments.value("note"), by: by)
-        : try await store.deny(id, choice: choice, reason: arguments.value("reason"), by: by)
-    }
+        ? .approve(id, choice: choice, note: arguments.value("note"), by: by)
+        : .deny(id, choice: choice, reason: arguments.value("reason"), by: by),
+      arguments
+    )
+    let sentence = result["sentence"]?.text ?? ""
+    result["sentence"] = nil
     let word = allows ? "approved" : "denied"
     StoreChange.say(
-      "\(word) \(id): \(ApprovalText.sentence(approval))",
-      ["approval": id.json, "status": .string(word)],
+      "\(word) \(id): \(sentence)",
+      .object(result),
       reporter
     )
     return .ok

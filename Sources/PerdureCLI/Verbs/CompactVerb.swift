@@ -26,6 +26,9 @@ enum CompactVerb {
   ) async throws -> ExitStatus {
     let id = try LogVerb.conversation(arguments)
     let address = try StoreAddress(arguments)
+    if let client = try ControlClient.connect(address) {
+      try await RemoteRun(client, address, reporter).compact(id, arguments)
+    }
     let store = try await address.openExisting(
       isNamed: arguments.has("store"),
       durability: try arguments.choice("durability", Durability.self) ?? .full
@@ -53,56 +56,63 @@ enum CompactVerb {
       guard let conversation = try await host.harness.conversation(id) else {
         throw Admission.missing(id, address)
       }
-      host.start(["store": .string(address.text), "conversation": id.json])
+      host.start(["store": .string(address.text), "conversation": id.json], address, record)
       let task = try await conversation.compact(instructions: arguments.value("instructions"))
       host.awaitQuiet()
       switch await host.end.value {
       case .signal(let signal): await Outcome.end(signal, host, address, reporter)
       case .failed(let error): throw error
-      case .quiet, .settled: try await end(task, host, reporter)
+      case .quiet, .settled, .asked:
+        let result = try await outcome(of: task, host)
+        await host.close()
+        end(result, reporter)
       }
     } catch {
       throw await host.close(after: error)
     }
   }
 
-  /// Prints the summary and ends.
-  private static func end(
-    _ task: TaskID,
-    _ host: RunningHost,
-    _ reporter: Reporter
-  ) async throws -> Never {
+  /// Prints the summary, or why there is none, and ends.
+  private static func end(_ result: HostResult, _ reporter: Reporter) -> Never {
+    if !reporter.isJSON, let text = result.members["text"]?.text { reporter.print(text) }
+    if let note = result.members["note"]?.text { reporter.progress(note) }
+    reporter.end(
+      result.failure.map { ExitStatus($0) } ?? .ok,
+      result.members,
+      error: result.failure
+    )
+  }
+
+  /// Returns the summary that a task made.
+  static func outcome(of task: TaskID, _ host: RunningHost) async throws -> HostResult {
     let reads = host.harness.reader.reads
-    var members: JSONObject = ["task": task.json]
-    var failure: PerdureError?
+    var result = HostResult()
+    result.members["task"] = task.json
     switch try await reads.task(task)?.state.outcome {
-    case .completed(let result):
-      guard let id = SubmissionID(result["submissionId"]) else {
-        reporter.progress("nothing to summarize: the conversation is short enough")
+    case .completed(let value):
+      guard let id = SubmissionID(value["submissionId"]) else {
+        result.members["note"] = "nothing to summarize: the conversation is short enough"
         break
       }
       let submission = try await reads.submission(id)
-      members["submission"] = id.json
+      result.members["submission"] = id.json
       if let entry = submission?.entry {
-        let text = try await host.answer(entry)
-        members["entry"] = entry.json
-        members["text"] = .string(text)
-        if !reporter.isJSON { reporter.print(text) }
+        result.members["entry"] = entry.json
+        result.members["text"] = .string(try await host.answer(entry))
       } else if submission?.status == .queued {
-        reporter.progress("the summary is placed at the end of the run")
+        result.members["note"] = "the summary is placed at the end of the run"
       } else {
-        failure = PerdureError("stale", "the conversation went on without the summary")
+        result.failure = PerdureError("stale", "the conversation went on without the summary")
       }
     case .failed(let message, let detail, _):
       let code = detail?["reason"]?.text ?? "model_error"
-      failure = PerdureError(PerdureError.Code(rawValue: code), message)
+      result.failure = PerdureError(PerdureError.Code(rawValue: code), message)
     case let other:
-      failure = PerdureError(
+      result.failure = PerdureError(
         "blocked",
         "there is no summary (\(other?.json.compactText ?? "none"))"
       )
     }
-    await host.close()
-    reporter.end(failure.map { ExitStatus($0) } ?? .ok, members, error: failure)
+    return result
   }
 }

@@ -28,19 +28,16 @@ enum ConversationArchiveVerb {
     archives: Bool
   ) async throws -> ExitStatus {
     let id = try StoreChange.conversation(arguments)
-    let hasChanged = try await StoreChange.run(on: id, arguments) { store in
-      switch (try await store.reader.status(of: id), archives) {
-      case (.archived, true), (.open, false): return false
-      case (_, true): try await store.archive(id)
-      case (_, false): try await store.unarchive(id)
-      }
-      return true
-    }
+    let result = try await StoreChange.perform(
+      archives ? .archive(id) : .unarchive(id),
+      arguments
+    )
+    let hasChanged = result["changed"] == true
     let state = archives ? "archived" : "open"
     let done = archives ? "archived conversation \(id)" : "opened conversation \(id) again"
     StoreChange.say(
       hasChanged ? done : "conversation \(id) is \(state) already; nothing changed",
-      ["conversation": id.json, "status": .string(state), "changed": .bool(hasChanged)],
+      .object(result),
       reporter
     )
     return .ok

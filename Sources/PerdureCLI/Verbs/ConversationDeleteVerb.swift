@@ -23,20 +23,18 @@ enum ConversationDeleteVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let id = try StoreChange.conversation(arguments)
-    let summary = try await StoreChange.run(on: id, arguments) {
-      try await $0.delete(id, includingForks: arguments.has("forks"))
-    }
-    let others = summary.conversations.filter { $0 != id }
+    let result = try await StoreChange.perform(
+      .delete(id, forks: arguments.has("forks")),
+      arguments
+    )
+    let others = (result["conversations"]?.array ?? []).compactMap { $0.int }
+      .filter { $0 != id.value }
     let also =
       others.isEmpty ? "" : " and with it \(others.map { "\($0)" }.joined(separator: ", "))"
+    let (entries, tasks) = (result["entries"]?.int ?? 0, result["tasks"]?.int ?? 0)
     StoreChange.say(
-      "deleted conversation \(id)\(also): \(summary.entries) entries, \(summary.tasks) tasks",
-      [
-        "conversations": .array(summary.conversations.map { $0.json }),
-        "entries": .int(summary.entries), "tasks": .int(summary.tasks),
-        "submissions": .int(summary.submissions), "documents": .int(summary.documents),
-        "keptSubmissions": .int(summary.keptSubmissions),
-      ],
+      "deleted conversation \(id)\(also): \(entries) entries, \(tasks) tasks",
+      .object(result),
       reporter
     )
     return .ok

@@ -4,8 +4,8 @@ import Perdure
 enum Help {
   /// The verbs, in the order in which they are listed.
   static let verbs =
-    [RunVerb.verb, ResumeVerb.verb] + ApprovalVerbs.all + [CompactVerb.verb, LogVerb.verb]
-    + StoreVerbs.all + [
+    [RunVerb.verb, ResumeVerb.verb, ServeVerb.verb, CloseVerb.verb] + ApprovalVerbs.all
+    + [CompactVerb.verb, LogVerb.verb] + TaskVerbs.all + StoreVerbs.all + [
       ConversationListVerb.verb, ConversationArchiveVerb.archive, ConversationArchiveVerb.unarchive,
       ConversationDeleteVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
     ]

@@ -24,6 +24,9 @@ enum ResumeVerb {
     SignalWatch.handleByEnding(reporter)
     let address = try StoreAddress(arguments)
     let approvals = try ApprovalMode(arguments)
+    if let client = try ControlClient.connect(address) {
+      try await RemoteRun(client, address, reporter).resume(arguments)
+    }
     let store = try await address.openExisting(
       isNamed: arguments.has("store"),
       durability: try arguments.choice("durability", Durability.self) ?? .full
@@ -135,15 +138,17 @@ enum ResumeVerb {
       for id in plan.conversations {
         try await host.harness.conversation(id)?.configure(.init(model: plan.record.model))
       }
-      host.start([
-        "store": .string(address.text), "model": plan.record.model.json,
-      ])
+      host.start(
+        ["store": .string(address.text), "model": plan.record.model.json],
+        address,
+        plan.record
+      )
       try await host.harness.resume()
       host.awaitQuiet()
       switch await host.end.value {
       case .signal(let signal): await Outcome.end(signal, host, address, reporter)
       case .failed(let error): throw error
-      case .quiet, .settled:
+      case .quiet, .settled, .asked:
         try await Outcome.end(
           host.settled,
           obstacles: host.obstacles(),

@@ -46,8 +46,11 @@ enum RunVerb {
     let conversation = try conversation(arguments)
     let whenBusy = try arguments.choice("when-busy", PromptPolicy.self) ?? .reject
     let approvals = try ApprovalMode(arguments)
-    let record = try RunOptions.resolve(arguments, recorded: nil)
     let prompt = try prompt(arguments)
+    if let client = try ControlClient.connect(address) {
+      try await RemoteRun(client, address, reporter).run(prompt, conversation, whenBusy, arguments)
+    }
+    let record = try RunOptions.resolve(arguments, recorded: nil)
     let models = try record.models()
     let store = try await address.open(
       durability: record.durability,
@@ -67,7 +70,8 @@ enum RunVerb {
       reporter: reporter
     )
     do {
-      let chosen = try await choose(conversation, host, address, reporter)
+      let chosen = try await choose(conversation, host.harness, address)
+      if case .new = conversation { reporter.progress("conversation \(chosen.id)") }
       let submission = try await submit(prompt, whenBusy, record, chosen, host, address, reporter)
       host.await(submission.id)
       // Nothing may be able to go on although the submission is not settled.
@@ -112,20 +116,16 @@ enum RunVerb {
     return prompt
   }
 
-  private static func choose(
+  /// Returns the conversation that is meant, creating it if it is to be a new one.
+  static func choose(
     _ chosen: ChosenConversation,
-    _ host: RunningHost,
-    _ address: StoreAddress,
-    _ reporter: Reporter
+    _ harness: Harness,
+    _ address: StoreAddress
   ) async throws -> Conversation {
-    let harness = host.harness
     if let refusal = harness.refusal { throw refusal }
     switch chosen {
     case .first: return try await harness.root()
-    case .new:
-      let conversation = try await harness.createConversation()
-      reporter.progress("conversation \(conversation.id)")
-      return conversation
+    case .new: return try await harness.createConversation()
     case .existing(let id):
       guard let conversation = try await harness.conversation(id) else {
         throw Admission.missing(id, address)
@@ -149,14 +149,19 @@ enum RunVerb {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
     try await configure(conversation, record)
-    host.start([
-      "store": .string(address.text), "conversation": conversation.id.json,
-      "model": record.model.json,
-    ])
+    host.start(
+      [
+        "store": .string(address.text), "conversation": conversation.id.json,
+        "model": record.model.json,
+      ],
+      address,
+      record
+    )
     return try await conversation.submit(prompt, whenBusy: whenBusy.whenBusy)
   }
 
-  private static func configure(
+  /// Lets a conversation use the model and the plugins of a run.
+  static func configure(
     _ conversation: Conversation,
     _ record: RunRecord
   ) async throws {
@@ -188,6 +193,11 @@ enum RunVerb {
     switch end {
     case .settled(let record):
       try await Outcome.end([record], in: conversation, host, address, reporter)
+    case .asked:
+      await host.close()
+      let hint = "`\(address.resumeCommand)` continues"
+      let error = PerdureError("interrupted", "another command closed this run", hint: hint)
+      reporter.end(.temporary, ["conversation": conversation.json], error: error)
     case .quiet:
       let pending = try await host.harness.pendingApprovals()
       if !pending.isEmpty {

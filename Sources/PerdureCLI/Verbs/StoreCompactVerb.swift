@@ -27,15 +27,14 @@ enum StoreCompactVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let age = try Age.value("older-than", arguments)
-    let summary = try await StoreChange.run(arguments) {
-      try await $0.compact(retention: age.map { .olderThan($0) } ?? Retention())
-    }
+    let result = try await StoreChange.perform(
+      .compact(olderThan: age?.components.seconds),
+      arguments
+    )
+    let (tasks, submissions) = (result["tasks"]?.int ?? 0, result["submissions"]?.int ?? 0)
     StoreChange.say(
-      "removed \(summary.tasks) tasks and \(summary.submissions) submissions; compacted",
-      [
-        "tasks": .int(summary.tasks), "submissions": .int(summary.submissions),
-        "documents": .int(summary.documents),
-      ],
+      "removed \(tasks) tasks and \(submissions) submissions; compacted",
+      .object(result),
       reporter
     )
     return .ok

@@ -113,7 +113,7 @@ package enum CompactionTask {
   private static func abort(_ runtime: TaskRuntime, _ record: TaskRecord) async throws {
     try await runtime.commit { tx, record in
       try await tx.removeCompaction(record.id, record.conversationId)
-      return .terminal(.aborted(reason: record.abortReason?.string))
+      return .terminal(.aborted())
     }
   }
 

@@ -25,6 +25,13 @@ final class DocumentCache: Retaining {
     fileprivate var lastUse: Int64 = 0
 
     var newest: Revision? { staged.last.map { $0.revision } ?? flushed }
+
+    mutating func flush(through sequence: Int64) {
+      while let first = staged.first, first.sequence <= sequence {
+        flushed = first.revision
+        staged.removeFirst()
+      }
+    }
   }
 
   private struct State {
@@ -33,10 +40,19 @@ final class DocumentCache: Retaining {
     /// How many observe the document at an address.
     var pins: [DocumentAddress: Int] = [:]
 
-    mutating func touch(_ entry: inout Entry, at now: Int64) {
+    /// Notes a use of the entry at a place; looking an address up costs more than the rest.
+    mutating func touch(_ place: Dictionary<DocumentAddress, Entry>.Index, at now: Int64) {
+      uses += 1
+      entries.values[place].use = uses
+      entries.values[place].lastUse = now
+    }
+
+    mutating func add(_ entry: Entry, _ address: DocumentAddress, at now: Int64) {
+      var entry = entry
       uses += 1
       entry.use = uses
       entry.lastUse = now
+      entries[address] = entry
     }
 
     func mayDrop(_ address: DocumentAddress, _ entry: Entry) -> Bool {
@@ -63,11 +79,9 @@ final class DocumentCache: Retaining {
   func entry(_ address: DocumentAddress) -> Entry? {
     let now = clock.monotonic()
     return state.withLock { state in
-      guard state.entries[address] != nil else { return nil }
-      state.uses += 1
-      state.entries[address]?.use = state.uses
-      state.entries[address]?.lastUse = now
-      return state.entries[address]
+      guard let place = state.entries.index(forKey: address) else { return nil }
+      state.touch(place, at: now)
+      return state.entries.values[place]
     }
   }
 
@@ -76,9 +90,7 @@ final class DocumentCache: Retaining {
     let now = clock.monotonic()
     state.withLock { state in
       guard state.entries[address] == nil else { return }
-      var entry = Entry(flushed: revision)
-      state.touch(&entry, at: now)
-      state.entries[address] = entry
+      state.add(Entry(flushed: revision), address, at: now)
       Self.evict(&state)
     }
   }
@@ -92,10 +104,12 @@ final class DocumentCache: Retaining {
   ) {
     let now = clock.monotonic()
     state.withLock { state in
-      var entry = state.entries[address] ?? Entry(flushed: base)
-      entry.staged.append((sequence, revision))
-      state.touch(&entry, at: now)
-      state.entries[address] = entry
+      if let place = state.entries.index(forKey: address) {
+        state.entries.values[place].staged.append((sequence, revision))
+        state.touch(place, at: now)
+      } else {
+        state.add(Entry(flushed: base, staged: [(sequence, revision)]), address, at: now)
+      }
     }
   }
 
@@ -110,12 +124,8 @@ final class DocumentCache: Retaining {
   func flushed(through sequence: Int64, _ addresses: some Sequence<DocumentAddress>) {
     state.withLock { state in
       for address in addresses {
-        guard var entry = state.entries[address] else { continue }
-        while let first = entry.staged.first, first.sequence <= sequence {
-          entry.flushed = first.revision
-          entry.staged.removeFirst()
-        }
-        state.entries[address] = entry
+        guard let place = state.entries.index(forKey: address) else { continue }
+        state.entries.values[place].flush(through: sequence)
       }
       Self.evict(&state)
     }

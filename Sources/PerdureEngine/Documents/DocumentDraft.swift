@@ -36,6 +36,11 @@ package struct DocumentDraft: Sendable {
     try record(setOperations(path, new))
   }
 
+  /// Applies operations of somebody else as they are.
+  package mutating func apply(_ operations: [Operation]) throws(OperationError) {
+    for operation in operations { try record([operation]) }
+  }
+
   /// Deletes a member, which may be absent, or removes an element.
   package mutating func delete(_ path: [PathSegment]) throws(OperationError) {
     if case .key = path.last, case .object(let members)? = value.value(at: path.dropLast()),

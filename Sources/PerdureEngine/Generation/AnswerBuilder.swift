@@ -7,6 +7,9 @@ struct AnswerBuilder: Sendable {
     var kind: AnswerBlock
     var text = ""
     var arguments: JSON?
+    /// The arguments as far as they have arrived.
+    var partial = PartialArguments()
+    var shownArguments: JSON?
     var members = JSONObject()
   }
 
@@ -50,6 +53,7 @@ struct AnswerBuilder: Sendable {
     case .delta(let index, let text):
       guard blocks.indices.contains(index) else { return breakOff("text of an unknown block") }
       blocks[index].text += text
+      if case .toolCall = blocks[index].kind { blocks[index].partial.append(text) }
     case .blockEnd(let index, let arguments, let members):
       guard blocks.indices.contains(index) else { return breakOff("end of an unknown block") }
       if let arguments { blocks[index].arguments = arguments }
@@ -80,24 +84,54 @@ struct AnswerBuilder: Sendable {
 
   private mutating func finish(_ reason: StopReason) {
     for position in blocks.indices {
-      guard case .toolCall(_, let name) = blocks[position].kind else { continue }
-      let arguments = blocks[position].arguments ?? Self.parse(blocks[position].text)
-      guard let arguments, arguments.object != nil else {
-        end = .failed(
-          ProviderFailure(.retry, "the model's arguments for \(name.string) are no JSON object")
-        )
-        return
+      guard case .toolCall = blocks[position].kind else { continue }
+      switch Self.arguments(of: blocks[position]) {
+      case .success(let arguments): blocks[position].arguments = arguments
+      case .failure(let problem):
+        // The model is told in the result of the call, and what it may have meant is not guessed.
+        blocks[position].arguments = [:]
+        blocks[position].members["argumentsError"] = .string(problem.text)
       }
-      blocks[position].arguments = arguments
     }
     end = .finished(reason)
   }
 
-  private static func parse(_ text: String) -> JSON? {
-    if text.utf8.allSatisfy({ $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }) {
-      return [:]
+  /// Why the arguments of a call are no object.
+  private struct ArgumentsProblem: Error {
+    var text: String
+
+    init(_ reason: String, received: String) {
+      let start = received.prefix(4_000)
+      text = "\(reason); received \(start)\(start.endIndex < received.endIndex ? "…" : "")"
     }
-    return try? JSON(parsing: text)
+  }
+
+  private static func arguments(of block: Block) -> Result<JSON, ArgumentsProblem> {
+    let value: JSON
+    if let arguments = block.arguments {
+      value = arguments
+    } else if block.text.utf8.allSatisfy({ " \n\r\t".utf8.contains($0) }) {
+      value = [:]
+    } else {
+      do {
+        value = try JSON(parsing: block.text)
+      } catch {
+        return .failure(ArgumentsProblem("they are no JSON: \(error)", received: block.text))
+      }
+    }
+    guard value.object == nil else { return .success(value) }
+    return .failure(ArgumentsProblem("expected an object", received: value.compactText))
+  }
+
+  /// The message so far with the arguments that have arrived of calls that are not complete.
+  mutating func partialMessage() -> JSON {
+    for position in blocks.indices {
+      guard case .toolCall = blocks[position].kind, blocks[position].arguments == nil else {
+        continue
+      }
+      blocks[position].shownArguments = blocks[position].partial.value()
+    }
+    return message(.stop)
   }
 
   /// The message so far, in its persisted form.
@@ -121,7 +155,7 @@ struct AnswerBuilder: Sendable {
     case .toolCall(let id, let name):
       item = [
         "type": "toolCall", "id": .string(id), "name": .string(name),
-        "arguments": block.arguments ?? [:],
+        "arguments": block.arguments ?? block.shownArguments ?? [:],
       ]
     }
     for (key, value) in block.members where item[key] == nil { item[key] = value }

@@ -185,7 +185,7 @@ enum GenerationTask {
       }
       try await tx.convertPartial(record.conversationId)
       try await tx.endRun(of: record.id, record.conversationId, reason: "aborted")
-      return .terminal(.aborted(reason: record.abortReason?.string))
+      return .terminal(.aborted())
     }
   }
 

@@ -54,9 +54,10 @@ struct PromptRendering {
       read: call
     )
     let section = installed.section
-    let end = await TimedCall<String?>.run(runtime.surroundings.clock, deadline: section.deadline) {
-      try await section.render(input)
-    }
+    let end = await TimedCall<String?>.run(
+      runtime.surroundings.clock,
+      deadline: section.endsInTime ? nil : section.deadline
+    ) { try await section.render(input) }
     // What a cancelled section says or does not say is no news.
     try runtime.checkSignal()
     return end

@@ -118,7 +118,7 @@ struct Request {
     _ runtime: TaskRuntime,
     _ conversation: ConversationID
   ) async {
-    let message = shared.answer.withLock { $0.message(.stop) }
+    let message = shared.answer.withLock { $0.partialMessage() }
     do {
       try await runtime.commit { tx, _ in
         try await tx.edit(.live, conversation) { live in

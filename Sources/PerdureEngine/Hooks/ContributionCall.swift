@@ -3,11 +3,13 @@ import PerdureValue
 import Synchronization
 
 /// The engine's side of one call of a hook or section: reads and memos, until the call is over.
-final class ContributionCall: HookContext {
+final class ContributionCall: HookContext, ContributionPort, OffersOperations {
   let agent: AgentInfo
   private let runtime: TaskRuntime
   private let extensionName: String
   private let isOver = Mutex(false)
+  /// What ends with the call.
+  private let scope = InvocationScope()
 
   init(_ runtime: TaskRuntime, agent: AgentInfo, extensionName: String) {
     self.runtime = runtime
@@ -16,7 +18,14 @@ final class ContributionCall: HookContext {
   }
 
   /// From now on everything throws.
-  func end() { isOver.withLock { $0 = true } }
+  func end() {
+    isOver.withLock { $0 = true }
+    scope.end()
+  }
+
+  var operations: (any CallOperations)? {
+    EngineOperations(PhaseAgent(runtime), scope, extensionName: extensionName)
+  }
 
   private func check() throws {
     if isOver.withLock({ $0 }) {
@@ -42,6 +51,10 @@ final class ContributionCall: HookContext {
   var isCancelled: Bool {
     Task.isCancelled || runtime.signal.reason != nil || isOver.withLock { $0 }
   }
+
+  var cancelReason: CancelReason? { runtime.signal.reason }
+
+  func tasksAbove() async throws -> Set<TaskID> { try await runtime.tasksAbove() }
 
   func now() -> Int64 { runtime.now }
 

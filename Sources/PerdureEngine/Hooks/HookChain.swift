@@ -46,15 +46,10 @@ struct HookChain: Sendable {
 
   /// Those who decide see what will run; those who watch see what did.
   private static func ranked(_ hooks: [InstalledHook]) -> [InstalledHook] {
-    (0..<4).flatMap { rank in hooks.filter { self.rank(of: $0.hook) == rank } }
-  }
-
-  private static func rank(of hook: Hook) -> Int {
-    switch (hook.role, hook.changes) {
-    case (.observer, true): 0
-    case (.guard, true): 1
-    case (.guard, false): 2
-    case (.observer, false): 3
+    (0..<4).flatMap { rank in
+      ContributionSort.sorted(hooks.filter { $0.hook.rank == rank }) {
+        ContributionSort.Item(extensionName: $0.extensionName, order: $0.hook.order)
+      }
     }
   }
 
@@ -80,7 +75,7 @@ struct HookChain: Sendable {
     defer { call.end() }
     let end = await TimedCall<Answer>.run(
       runtime.surroundings.clock,
-      deadline: installed.hook.deadline
+      deadline: installed.hook.endsInTime ? nil : installed.hook.deadline
     ) { try await body(call) }
     try checkSignal()
     switch end {
@@ -108,8 +103,8 @@ struct HookChain: Sendable {
         extensionName: name
       )
     )
-    return installed.hook.role == .guard
-      ? .deny("guard \(name) failed: \(message)") : .nothing
+    let denies = installed.hook.role == .guard || installed.hook.failsClosed?() == true
+    return denies ? .deny("guard \(name) failed: \(message)") : .nothing
   }
 
   /// What is wrong with a hook that changes or denies without being allowed to.
@@ -117,6 +112,18 @@ struct HookChain: Sendable {
     if changes, !hook.changes { return "it changed something, but is not registered for changes" }
     if denies, hook.role != .guard { return "it denied something, but is no guard" }
     return nil
+  }
+}
+
+extension Hook {
+  /// When it is called: 0 first.
+  var rank: Int {
+    switch (role, changes) {
+    case (.observer, true): 0
+    case (.guard, true): 1
+    case (.guard, false): 2
+    case (.observer, false): 3
+    }
   }
 }
 
@@ -132,6 +139,7 @@ extension Hook.Point {
     case .afterTool: "afterTool"
     case .onAbort: "onAbort"
     case .beforeCompact: "beforeCompact"
+    case .conversationCreated: "conversationCreated"
     case .named(let task, let name): "\(task)/\(name)"
     }
   }

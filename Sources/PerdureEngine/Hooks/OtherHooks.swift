@@ -36,6 +36,62 @@ package struct HookReply: Sendable, Equatable {
 }
 
 extension TaskRuntime {
+  /// Calls `limit` of the hooks that extensions have for a point of this type of task, from a
+  /// position on; returns what they said, and whether there are more.
+  func callHooks(
+    _ name: String,
+    arguments: JSON,
+    from: Int,
+    limit: Int?
+  ) async throws -> (replies: [HookListing], more: Bool) {
+    guard let kind = scheduler.session.liveTask(taskId)?.kind else { return ([], false) }
+    let point = Hook.Point.named(task: kind.string, name: name)
+    let chain = try await HookChain(PhaseAgent(self), point)
+    let end = limit.map { min(chain.hooks.count, from + $0) } ?? chain.hooks.count
+    var replies: [HookListing] = []
+    for index in from..<max(from, end) {
+      guard let reply = try await reply(of: chain.hooks[index], in: chain, arguments) else {
+        continue
+      }
+      var listing = HookListing(
+        index: index,
+        extensionName: reply.extensionName,
+        value: nil,
+        denied: nil
+      )
+      switch reply.answer {
+      case .proceed: break
+      case .value(let value): listing.value = value
+      case .deny(let reason): listing.denied = reason
+      }
+      replies.append(listing)
+    }
+    return (replies, end < chain.hooks.count)
+  }
+
+  private func reply(
+    of installed: InstalledHook,
+    in chain: HookChain,
+    _ arguments: JSON
+  ) async throws -> HookReply? {
+    guard case .named(_, _, let body) = installed.hook.handler else { return nil }
+    let verdict = try await chain.call(installed) {
+      try await body(arguments, $0)
+    } misuse: {
+      switch $0 {
+      case .proceed: nil
+      case .value: HookChain.misuse(installed.hook, changes: true)
+      case .deny: HookChain.misuse(installed.hook, denies: true)
+      }
+    }
+    let name = installed.extensionName
+    return switch verdict {
+    case .nothing: nil
+    case .answer(let answer): HookReply(extensionName: name, answer: answer)
+    case .deny(let reason): HookReply(extensionName: name, answer: .deny(reason))
+    }
+  }
+
   /// Calls the hooks that extensions have for a point of this type of task, all of them in order.
   ///
   /// An observer that fails is reported and left out; a guard that fails denies.
@@ -45,22 +101,7 @@ extension TaskRuntime {
     let chain = try await HookChain(PhaseAgent(self), point)
     var replies: [HookReply] = []
     for installed in chain.hooks {
-      guard case .named(_, _, let body) = installed.hook.handler else { continue }
-      let verdict = try await chain.call(installed) {
-        try await body(arguments, $0)
-      } misuse: {
-        switch $0 {
-        case .proceed: nil
-        case .value: HookChain.misuse(installed.hook, changes: true)
-        case .deny: HookChain.misuse(installed.hook, denies: true)
-        }
-      }
-      let name = installed.extensionName
-      switch verdict {
-      case .nothing: break
-      case .answer(let answer): replies.append(HookReply(extensionName: name, answer: answer))
-      case .deny(let reason): replies.append(HookReply(extensionName: name, answer: .deny(reason)))
-      }
+      if let reply = try await reply(of: installed, in: chain, arguments) { replies.append(reply) }
     }
     return replies
   }

@@ -16,12 +16,16 @@ enum TimedCall<Value: Sendable> {
   /// Calls `body`; never waits longer than the deadline and a grace of five seconds.
   ///
   /// At the deadline, or when the calling task is cancelled, the call is cancelled; what it answers
-  /// within the grace still counts.
+  /// within the grace still counts. Code without a deadline ends in time by itself and runs in the
+  /// calling task.
   static func run(
     _ clock: any HostClock,
-    deadline: Duration,
+    deadline: Duration?,
     _ body: @escaping @Sendable () async throws -> Value
   ) async -> End {
+    guard let deadline else {
+      do { return .returned(try await body()) } catch { return .threw(Failure.describe(error)) }
+    }
     let end = OneShot<End>()
     // Nobody waits for it for ever: code that ignores its cancellation is left behind.
     let work = Task.detached {

@@ -131,13 +131,24 @@ private struct Composed {
 
   /// Applies the wraps to whatever won.
   mutating func apply(_ selected: [InstalledExtension]) {
-    for value in selected {
-      for wrap in value.wraps { apply(wrap, of: value.name) }
+    let wraps = selected.flatMap { value in
+      value.wraps.map { (wrap: $0, extensionName: value.name) }
+    }
+    guard wraps.contains(where: { !$0.wrap.order.isEmpty }) else {
+      for (wrap, name) in wraps { apply(wrap, of: name) }
+      return
+    }
+    // Wraps of different targets do not meet, so each target is sorted by itself.
+    for (_, group) in Dictionary(grouping: wraps, by: { $0.wrap.place }) {
+      let sorted = ContributionSort.sorted(group) {
+        ContributionSort.Item(extensionName: $0.extensionName, order: $0.wrap.order)
+      }
+      for (wrap, name) in sorted { apply(wrap, of: name) }
     }
   }
 
   private mutating func apply(_ wrap: Wrap, of extensionName: String) {
-    switch wrap {
+    switch wrap.target {
     case .tool(let name, let body):
       let name = JSONString(name)
       guard let target = tools[name] else { return }

@@ -37,7 +37,9 @@ package struct InstalledTool: Sendable {
     by wrap: @Sendable (Tool) throws -> Tool,
     of extensionName: String
   ) throws -> InstalledTool {
-    let made = try wrap(tool)
+    var target = tool
+    target.owner = self.extensionName
+    let made = try wrap(target)
     guard JSONString(made.name) == JSONString(tool.name) else {
       throw PerdureError(
         .invalidConfiguration,

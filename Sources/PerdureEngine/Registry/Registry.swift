@@ -10,10 +10,16 @@ package struct InstalledExtension: Sendable {
   package var sections: [PromptSection] = []
   package var hooks: [Hook] = []
   package var wraps: [Wrap] = []
+  /// The tools that may take the place of those of extensions before it; absent: all of them.
+  var replacing: Set<String>?
   /// Whether no conversation can do without it.
   package var isPinned = false
   /// The code of its task types.
   package var tasks: [TaskDefinition] = []
+  /// Differs for each installation.
+  let identity = DefinitionIdentity()
+  /// The kinds of documents that it keeps and that say so.
+  package var documents: [DocumentDeclaration] = []
 
   // Strings of Swift are equal when they look alike; names are equal when their bytes are.
   func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
@@ -56,9 +62,15 @@ package final class Registry: Sendable {
   /// Whether any extension has hooks.
   var hasHooks: Bool { state.withLock { $0.contains { !$0.hooks.isEmpty } } }
 
+  /// Whether any extension has hooks at this point.
+  func hasHooks(_ point: Hook.Point) -> Bool {
+    state.withLock { $0.contains { $0.hooks.contains { $0.point == point } } }
+  }
+
   /// Adds an extension, or replaces the one of the same name in its place.
   ///
-  /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice.
+  /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice, or
+  /// if the wishes for orders lead in a circle.
   package func install(_ value: Extension) throws {
     var checked = try Self.check(value)
     checked.isPinned = pinned.contains { checked.has($0) }
@@ -66,11 +78,15 @@ package final class Registry: Sendable {
       for other in installed where !other.has(value.name) {
         try Self.check(checked.tasks, against: other)
       }
-      if let position = installed.firstIndex(where: { $0.has(value.name) }) {
-        installed[position] = checked
+      var changed = installed
+      if let position = changed.firstIndex(where: { $0.has(value.name) }) {
+        changed[position] = checked
       } else {
-        installed.append(checked)
+        changed.append(checked)
       }
+      try InstalledExtension.checkClashes(changed)
+      try InstalledExtension.checkOrders(changed)
+      installed = changed
     }
     publish()
   }
@@ -142,7 +158,9 @@ package final class Registry: Sendable {
       sections: value.sections,
       hooks: value.hooks,
       wraps: value.wraps,
-      tasks: try tasks(of: value)
+      replacing: value.replacing,
+      tasks: try tasks(of: value),
+      documents: value.documents
     )
   }
 
@@ -154,7 +172,8 @@ package final class Registry: Sendable {
     }
     var names: Set<JSONString> = []
     return try value.tasks.map { task in
-      guard let definition = (task as? any DefinedTask)?.definition else {
+      let external = (task as? ExternalTask).map { TaskDefinition($0) }
+      guard let definition = external ?? (task as? any DefinedTask)?.definition else {
         throw refuse("task type '\(task.name)' is none that can be run here", "use a TaskType")
       }
       let name = definition.name.string

@@ -101,6 +101,7 @@ final class Invocation: Sendable {
     if previous == nil, failure == nil { return await firstStep() }
     if let failure, Self.isCutOff(failure) { await backOff() }
     var fault: String?
+    var detail: JSON?
     var outdated: Outdated?
     let (step, _) = try await scheduler.session.stage { tx -> Step in
       guard let current = scheduler.session.liveTask(record.id),
@@ -124,7 +125,12 @@ final class Invocation: Sendable {
       if let failure {
         // A cancelled handler may throw anything; the abort or the reopening decides then.
         if signal.reason != nil { return .end }
+        if (failure as? PerdureError)?.code == .pluginFault {
+          try await tx.replace(Self.cutOff(current, checkpoint))
+          return .end
+        }
         fault = Self.describe(failure)
+        detail = (failure as? TaskFault)?.detail
       } else if mode == .abort {
         fault = "the abort handler committed no outcome"
       } else if checkpoint != previous {
@@ -139,7 +145,7 @@ final class Invocation: Sendable {
       } else {
         fault = "no durable progress"
       }
-      try await scheduler.end(current, .faulted(message: fault ?? ""), tx)
+      try await scheduler.end(current, .faulted(message: fault ?? "", detail: detail), tx)
       return .end
     }
     if case .keep(let identity, let reason) = outdated {
@@ -213,7 +219,15 @@ final class Invocation: Sendable {
     )
   }
 
+  /// A task whose code was torn away, as a crash of the host would leave it.
+  private static func cutOff(_ current: TaskRecord, _ checkpoint: JSON) -> TaskRecord {
+    var record = current
+    record.state = .pending(checkpoint: checkpoint)
+    record.restarts = (record.restarts ?? 0) + 1
+    return record
+  }
+
   static func describe(_ error: any Error) -> String {
-    (error as? PerdureError)?.description ?? "\(error)"
+    (error as? TaskFault)?.message ?? (error as? PerdureError)?.description ?? "\(error)"
   }
 }

@@ -10,7 +10,7 @@ package final class InvocationScope: Sendable {
   }
 
   private let state = Mutex(State())
-  private let deadline = Mutex<CallClock?>(nil)
+  private let deadlines = Mutex<[ObjectIdentifier: CallClock]>([:])
 
   package init() {}
 
@@ -66,15 +66,20 @@ package final class InvocationScope: Sendable {
     }
   }
 
-  /// Takes the deadline that counts for the run.
-  func adopt(_ clock: CallClock) { deadline.withLock { $0 = clock } }
+  /// Takes a deadline that counts for the run.
+  func adopt(_ clock: CallClock) { deadlines.withLock { $0[ObjectIdentifier(clock)] = clock } }
 
-  /// Runs what the host does for the run, whose deadline stands still meanwhile.
+  /// Forgets a deadline.
+  func drop(_ clock: CallClock) { deadlines.withLock { $0[ObjectIdentifier(clock)] = nil } }
+
+  /// Runs what the host does for the run, whose deadlines stand still meanwhile.
   package func waitingForHost<Result>(
     _ body: () async throws -> Result
   ) async rethrows -> Result {
-    guard let clock = deadline.withLock({ $0 }) else { return try await body() }
-    return try await clock.standingStill(body)
+    let clocks = deadlines.withLock { Array($0.values) }
+    for clock in clocks { clock.pause() }
+    defer { for clock in clocks { clock.resume() } }
+    return try await body()
   }
 
   /// Waits for work of the host: like `run`, but the deadline stands still.

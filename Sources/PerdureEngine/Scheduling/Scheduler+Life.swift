@@ -26,8 +26,9 @@ extension Scheduler {
     let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
       let sleeps = state.sleepers.count > state.questions.count
       let mayStart = state.isEnabled && (!state.candidates.isEmpty || sleeps)
-      let mayChange = state.refusal == nil && !(state.changes.isEmpty && state.work.isEmpty)
-      let isQuiet = state.invocations.isEmpty && !state.isPassing && !mayStart && !mayChange
+      let mayChange = state.refusal == nil && (state.hasNews || !state.work.isEmpty)
+      let isAtRest = state.invocations.isEmpty && state.migrating.isEmpty && !state.isPassing
+      let isQuiet = isAtRest && !mayStart && !mayChange
       guard isQuiet || state.isClosing else { return [] }
       defer { state.quietWaiters = [] }
       return state.quietWaiters

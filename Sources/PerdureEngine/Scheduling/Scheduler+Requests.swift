@@ -108,7 +108,7 @@ extension Scheduler {
 
   private func isIdle(_ conversation: ConversationID?) -> Bool {
     state.withLock { state in
-      guard state.changes.isEmpty else { return false }
+      guard !state.hasNews else { return false }
       return conversation.map { !state.forest.hasWork(below: .conversation($0)) }
         ?? !state.forest.hasWork
     }
@@ -171,6 +171,9 @@ extension Scheduler {
     guard let definition = definition(record.kind)?.definition else {
       return .blocked(reason: "missing_task", error: nil)
     }
+    if definition.external?.isDown() == true {
+      return .blocked(reason: "plugin_down", error: nil)
+    }
     if definition.version < record.version { return .blocked(reason: "task_too_old", error: nil) }
     if definition.version == record.version { return .ready(migrates: false) }
     if let failed = state.withLock({ $0.failedMigrations[record.id] }),
@@ -178,7 +181,7 @@ extension Scheduler {
     {
       return .blocked(reason: "migration_failed", error: failed.message)
     }
-    if definition.migrate == nil {
+    if !definition.canMigrate(from: record.version) {
       return .blocked(reason: "migration_failed", error: "there is no migration")
     }
     return .ready(migrates: true)

@@ -8,6 +8,13 @@ struct FailedMigration: Sendable {
   var message: String
 }
 
+/// A migration that was made before the task is set running.
+struct PreparedMigration: Sendable {
+  var identity: DefinitionIdentity
+  var old: TaskRecord
+  var new: TaskRecord
+}
+
 /// How tasks are found that can go on, and what keeps others from it.
 extension Scheduler {
   /// A live task that does not go on, and why.
@@ -113,6 +120,10 @@ extension Scheduler {
       if let report { round.add(report) }
       try await obstruct(record, reason, tx)
       return nil
+    case .migrating(let found):
+      // Left out of this pass; it is a candidate again when its code has answered.
+      round.add(record, found)
+      return nil
     case .ready(var ready, let found):
       guard let checkpoint = ready.state.checkpoint else { return nil }
       ready.state = .running(checkpoint: checkpoint)
@@ -132,18 +143,29 @@ extension Scheduler {
   private enum Resolution {
     case ready(TaskRecord, (definition: TaskDefinition, extensionName: String?))
     case blocked(String, Report?)
+    /// Its code has to be asked first, away from the line.
+    case migrating((definition: TaskDefinition, extensionName: String?))
   }
 
   /// Finds the code of a task and brings the task to its version.
   private func resolve(_ record: TaskRecord) -> Resolution {
     guard let found = definition(record.kind) else { return .blocked("missing_task", nil) }
     let definition = found.definition
+    if definition.external?.isDown() == true { return .blocked("plugin_down", nil) }
     if record.version > definition.version { return .blocked("task_too_old", nil) }
     if record.version == definition.version { return .ready(record, found) }
     if let failed = state.withLock({ $0.failedMigrations[record.id] }),
       failed.identity === definition.identity
     {
       return .blocked("migration_failed", nil)
+    }
+    if let external = definition.external, external.migrates.contains(record.version),
+      record.state.checkpoint != nil
+    {
+      guard let ready = preparedMigration(of: record, definition) else {
+        return .migrating(found)
+      }
+      return .ready(ready, found)
     }
     do {
       guard let migrate = definition.migrate, record.state.checkpoint != nil else {
@@ -178,6 +200,66 @@ extension Scheduler {
     }
   }
 
+  private func preparedMigration(
+    of record: TaskRecord,
+    _ definition: TaskDefinition
+  ) -> TaskRecord? {
+    state.withLock { state in
+      guard let prepared = state.preparedMigrations.removeValue(forKey: record.id),
+        prepared.identity === definition.identity, prepared.old == record
+      else { return nil }
+      return prepared.new
+    }
+  }
+
+  /// Asks code that lives outside to lead a task to its version, and lets the next pass take it.
+  func migrate(
+    _ record: TaskRecord,
+    _ found: (definition: TaskDefinition, extensionName: String?)
+  ) async {
+    let definition = found.definition
+    guard let external = definition.external else { return }
+    do {
+      let migrated = try await external.migrate(record)
+      try definition.check(migrated.checkpoint)
+      var ready = record
+      ready.version = definition.version
+      ready.input = migrated.input
+      ready.state = .pending(checkpoint: migrated.checkpoint)
+      let prepared = PreparedMigration(identity: definition.identity, old: record, new: ready)
+      state.withLock { $0.preparedMigrations[record.id] = prepared }
+    } catch {
+      noteFailedMigration(record, found, error)
+    }
+    state.withLock { state in
+      state.migrating.remove(record.id)
+      state.candidates.insert(record.id)
+    }
+    schedulePass()
+  }
+
+  private func noteFailedMigration(
+    _ record: TaskRecord,
+    _ found: (definition: TaskDefinition, extensionName: String?),
+    _ error: any Error
+  ) {
+    let message = Invocation.describe(error)
+    state.withLock {
+      $0.failedMigrations[record.id] = FailedMigration(
+        identity: found.definition.identity,
+        message: message
+      )
+    }
+    surroundings.report(
+      Report(
+        type: "migration_failed",
+        message: "task \(record.id) (\(record.kind.string)) cannot be migrated: \(message)",
+        task: record.id,
+        extensionName: found.extensionName
+      )
+    )
+  }
+
   /// A task whose code is missing stays as it is; one that is to be aborted ends without code.
   ///
   /// A mark of a restart is not enough for that: it waits for the code.
@@ -186,7 +268,8 @@ extension Scheduler {
     _ reason: String,
     _ tx: Transaction
   ) async throws {
-    if record.abortRequested, record.abortReason == nil {
+    // A plugin that is down comes back.
+    if record.abortRequested, record.abortReason == nil, reason != "plugin_down" {
       try await end(record, .orphaned(reason: reason), tx)
     } else {
       setObstacle(record.id, Obstacle(task: record, reason: reason))
@@ -195,7 +278,9 @@ extension Scheduler {
 
   /// Ends a task without code if nothing can run it; returns whether it did.
   func orphan(_ record: TaskRecord, _ tx: Transaction) async throws -> Bool {
-    guard case .blocked(let reason, _) = resolve(record) else { return false }
+    guard case .blocked(let reason, _) = resolve(record), reason != "plugin_down" else {
+      return false
+    }
     try await end(record, .orphaned(reason: reason), tx)
     return true
   }

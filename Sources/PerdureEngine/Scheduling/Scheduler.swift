@@ -11,6 +11,9 @@ package final class Scheduler: Sendable {
   struct Change {
     var record: TaskRecord
     var previous: TaskRecord?
+
+    /// Whether nothing can follow for any task, because the one that runs only went on.
+    var isProgress: Bool { record.state.status == .running && !record.abortRequested }
   }
 
   struct State {
@@ -43,10 +46,23 @@ package final class Scheduler: Sendable {
     var parkingLimit: Int64 = .max
     /// The definitions that could not migrate a task.
     var failedMigrations: [TaskID: FailedMigration] = [:]
+    /// What code that lives outside made of tasks of older versions.
+    var preparedMigrations: [TaskID: PreparedMigration] = [:]
+    /// The tasks about which such code is being asked.
+    var migrating: Set<TaskID> = []
     /// Told on the line of every change of `blocked`.
     var obstacleFollower: (@Sendable (TaskID, String?) -> Void)?
     var quietWaiters: [CheckedContinuation<Void, Never>] = []
     var lastWake: Wake?
+
+    // So many changes are taken in at once at the latest, so that they take no room.
+    private static let longestBacklog = 64
+
+    /// Whether something was committed from which something may follow.
+    var hasNews: Bool {
+      changes.count >= Self.longestBacklog
+        || changes.contains { !$0.isProgress || blocked[$0.record.id] != nil }
+    }
   }
 
   let session: Session
@@ -56,6 +72,8 @@ package final class Scheduler: Sendable {
   let state = Mutex(State())
   /// Those who wait until nothing ordinary is live, in a conversation or anywhere.
   let idleWaits = WaitRoom<ConversationID?>()
+  /// Which tasks' code waits for which tasks.
+  let callWaits = CallWaits()
   /// Those who wait until the code of a task has ended.
   let joins = WaitRoom<TaskID>()
 
@@ -126,7 +144,7 @@ package final class Scheduler: Sendable {
       let mayReserve =
         !state.candidates.isEmpty || (state.sleepers.first.map { $0.key <= now } ?? false)
         || !state.abandoned.isEmpty
-      guard !state.changes.isEmpty || !state.work.isEmpty || state.isEnabled && mayReserve else {
+      guard state.hasNews || !state.work.isEmpty || state.isEnabled && mayReserve else {
         return false
       }
       if state.isPassing {
@@ -189,6 +207,11 @@ package final class Scheduler: Sendable {
       throw error
     }
     for invocation in round.starts { invocation.start() }
+    for (record, found) in round.migrations
+    where state.withLock({ $0.migrating.insert(record.id).inserted }) {
+      // Ends with the code that it asks, which has a deadline.
+      Task.detached { [self] in await migrate(record, found) }
+    }
     guard !round.reports.isEmpty else { return }
     // Told only after it is durable, so that nobody hears of a fault that a crash takes back.
     try await session.barrier()
@@ -218,7 +241,12 @@ final class Reservations: Sendable {
   private struct State {
     var starts: [Invocation] = []
     var reports: [Report] = []
+    var migrations: [Migration] = []
   }
+
+  typealias Migration = (
+    record: TaskRecord, found: (definition: TaskDefinition, extensionName: String?)
+  )
 
   private let state = Mutex(State())
 
@@ -226,5 +254,11 @@ final class Reservations: Sendable {
   var reports: [Report] { state.withLock { $0.reports } }
 
   func add(_ invocation: Invocation) { state.withLock { $0.starts.append(invocation) } }
+  var migrations: [Migration] { state.withLock { $0.migrations } }
+
+  func add(_ record: TaskRecord, _ found: (definition: TaskDefinition, extensionName: String?)) {
+    state.withLock { $0.migrations.append((record, found)) }
+  }
+
   func add(_ report: Report) { state.withLock { $0.reports.append(report) } }
 }

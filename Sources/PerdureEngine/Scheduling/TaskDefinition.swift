@@ -22,6 +22,8 @@ package struct TaskDefinition: Sendable {
   package var migrate: (@Sendable (TaskRecord) throws -> (input: JSON, checkpoint: JSON))?
   /// Cleans up in the commit in which the scheduler itself ends such a task.
   package var settle: @Sendable (Transaction, TaskRecord, TaskOutcome) async throws -> Void
+  /// Present for code that lives outside, and is asked for everything away from the line.
+  package var external: ExternalTask?
   /// Each definition that is made is code of its own, also under a known name.
   package let identity = DefinitionIdentity()
 
@@ -46,7 +48,12 @@ package struct TaskDefinition: Sendable {
 
   /// Whether it can go on with a task as it is stored.
   func canTake(_ record: TaskRecord) -> Bool {
-    version == record.version || version > record.version && migrate != nil
+    version == record.version || version > record.version && canMigrate(from: record.version)
+  }
+
+  /// Whether something leads from an older version to this one.
+  func canMigrate(from older: Int64) -> Bool {
+    migrate != nil || external?.migrates.contains(older) == true
   }
 
   /// Throws `invalidInput` unless a checkpoint says which phase comes next.

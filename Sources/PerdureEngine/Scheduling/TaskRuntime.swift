@@ -14,6 +14,7 @@ struct TaskSurroundings: Sendable {
   var engine = EngineReference()
   /// Which calls of tools must not run beside each other.
   var lanes = CallLanes()
+  var agents = AgentCache()
 }
 
 /// Leads from what an engine owns back to it.
@@ -137,7 +138,11 @@ package struct TaskRuntime: Sendable {
     let stored = try await scheduler.session.line.hold {
       try await scheduler.session.value(.agent, conversationId)
     }
-    return Agent(stored, registry: extensions, defaults: settings.extensions)
+    return surroundings.agents.agent(
+      stored,
+      registry: extensions,
+      defaults: settings.extensions
+    )
   }
 
   /// Returns the context of this task's conversation up to `cutoff`, for a request.
@@ -213,7 +218,7 @@ package struct TaskRuntime: Sendable {
     return record
   }
 
-  private func check(_ state: TaskState, _ record: TaskRecord, _ tx: Transaction) async throws {
+  func check(_ state: TaskState, _ record: TaskRecord, _ tx: Transaction) async throws {
     func refuse(_ message: String) -> PerdureError {
       PerdureError(.invalidInput, "task \(taskId) \(message)")
     }

@@ -177,8 +177,13 @@ extension Session {
       if !addresses.isEmpty { state.changedDocuments.append((publication.sequence, addresses)) }
       return state.insideObservers
     }
+    reads.see(publication)
     publications.stage(publication)
     for observer in observers { observer(publication) }
+    // A flush that somebody else asked for may have taken the commit before it could be told.
+    if state.withLock({ $0.flushedThrough >= publication.sequence }) {
+      flushed(through: publication.sequence)
+    }
     retention.expireIfDue()
     if waits.wants(publication.settledSubmissions) || taskWaits.wants(publication.endedTasks)
       || store.stagedBytes > Self.backlogBytes
@@ -204,6 +209,8 @@ extension Session {
 
   func flushed(through sequence: Int64) {
     let addresses = state.withLock { state in
+      // Noted before anything is taken: whoever publishes later then looks for it here.
+      state.flushedThrough = max(state.flushedThrough, sequence)
       let count = state.changedDocuments.prefix { $0.sequence <= sequence }.count
       defer { state.changedDocuments.removeFirst(count) }
       return Set(state.changedDocuments.prefix(count).flatMap { $0.addresses })

@@ -18,6 +18,8 @@ package final class Session: Sendable {
     var insideObservers: [InsideObserver] = []
     var taskFollower: (@Sendable () async -> Void)?
     var isFlushArmed = false
+    /// The last commit of which the storage has said that it is on disk.
+    var flushedThrough: Int64 = 0
     /// Nothing that is asked for from outside is admitted any more.
     var isSealed = false
     var isClosing = false
@@ -31,6 +33,8 @@ package final class Session: Sendable {
   let documents: DocumentCache
   /// Those who wait for the settlement of a submission.
   let waits = WaitRoom<SubmissionID>()
+  /// Those who have read something for a commit that is still to come.
+  let reads = ReadTracker()
   /// What is known of conversations as a whole, as staged.
   let marks = Mutex<[ConversationID: ConversationMark]>([:])
   /// Drops what has not been used for long.

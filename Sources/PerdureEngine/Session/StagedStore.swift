@@ -212,8 +212,9 @@ package final class StagedStore: Sendable {
     }
     do {
       if !group.isEmpty {
-        // A task of its own: whoever leads the flush may be cancelled, the flush may not.
-        let write = Task.detached { [self] in
+        // A task of its own: whoever leads the flush may be cancelled, the flush may not. It begins
+        // on this thread, because waking another one costs more than handing the group over.
+        let write = Task.immediateDetached { [self] in
           try await counted {
             try await storage.apply(group, expecting: expected, nextId: target.nextId)
           }

@@ -231,7 +231,8 @@ extension Transaction {
     guard let candidate, candidate.state.outcome == nil, !candidate.abortRequested else {
       throw PerdureError(
         .invalidBatch,
-        "\(owned) cannot be owned by task \(owner), which is ending or gone"
+        "\(owned) cannot be owned by task \(owner), which is ending or gone",
+        details: ["reason": "owner"]
       )
     }
     return candidate

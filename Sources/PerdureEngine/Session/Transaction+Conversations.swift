@@ -95,6 +95,19 @@ extension Transaction {
     try await edit(.agent, record.id) { try $0.assign([], choices) }
   }
 
+  /// Creates the documents that extensions want each new conversation to have.
+  func createDeclaredDocuments(
+    of record: ConversationRecord,
+    _ extensions: [InstalledExtension]
+  ) async throws {
+    for declaration in extensions.flatMap(\.documents) where declaration.comesWithConversation {
+      let definition = DocumentDefinition(declaration, key: nil, PreparedMigrations())
+      // A fork may have brought one.
+      if places[definition.address(in: record.id)] != nil { continue }
+      try await edit(definition, record.id) { _ in }
+    }
+  }
+
   private func copyDocuments(
     of conversation: ConversationID,
     at sequence: Int64?,

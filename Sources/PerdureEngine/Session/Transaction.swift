@@ -194,12 +194,13 @@ package final class Transaction {
     owner: TaskID? = nil,
     conversation: ConversationID,
     background: Bool = false,
-    abandonOnRestart: Bool = false
+    abandonOnRestart: Bool = false,
+    checkpoint known: JSON? = nil
   ) async throws -> TaskRecord {
     try check()
     hasWrittenTable = true
     try await requireConversation(conversation)
-    let checkpoint = try definition.initial(input)
+    let checkpoint = try known ?? definition.initial(input)
     try definition.check(checkpoint)
     let record = TaskRecord(
       id: TaskID.known(try mint()),

@@ -15,9 +15,7 @@ enum ApprovalTask {
       "expire": { runtime, record in try await expire(runtime, record) },
     ],
     abort: { runtime, _ in
-      try await runtime.commit { _, record in
-        .terminal(.aborted(reason: record.abortReason?.string))
-      }
+      try await runtime.commit { _, _ in .terminal(.aborted()) }
     },
     migrate: nil,
     settle: { _, _, _ in }

@@ -56,6 +56,19 @@ struct CallApprovals {
     return "the call was denied\(by)\(note)"
   }
 
+  /// The questions about the call that were answered with yes, as hooks see them.
+  func consents() async throws -> [HookedCall.Consent] {
+    try await approvals().compactMap { approval in
+      guard case .answered(let answer) = approval.status, answer.isAllowed else { return nil }
+      return HookedCall.Consent(
+        key: approval.key,
+        taskId: approval.id,
+        choice: answer.choice,
+        note: answer.note
+      )
+    }
+  }
+
   private func approvals() async throws -> [Approval] {
     guard let record = runtime.scheduler.session.liveTask(runtime.taskId) else { return [] }
     var approvals: [Approval] = []

@@ -11,10 +11,16 @@ enum CallArguments {
   }
 
   /// Lets the tool repair the arguments as the model gave them, then checks them.
-  static func prepared(_ arguments: JSON, for tool: InstalledTool) -> Check {
-    guard let prepare = tool.tool.prepareArguments else { return checked(arguments, for: tool) }
+  static func prepared(of call: RequestedCall, for tool: InstalledTool) async -> Check {
+    if let error = call.argumentsError {
+      return .invalid("the arguments are invalid: \(error.string)")
+    }
+    let arguments = call.arguments
     do {
-      return checked(try prepare(arguments), for: tool)
+      var prepared = arguments
+      if let prepare = tool.tool.prepareArguments { prepared = try prepare(prepared) }
+      if let prepare = tool.tool.prepareLater { prepared = try await prepare(prepared) }
+      return checked(prepared, for: tool)
     } catch {
       return .invalid(
         "the arguments are invalid: \(Failure.describe(error)); received \(arguments.compactText)"
@@ -25,9 +31,11 @@ enum CallArguments {
   /// Checks arguments that the tool has had a look at already.
   static func checked(_ arguments: JSON, for tool: InstalledTool) -> Check {
     let coerced = tool.schema.coerce(arguments)
-    let violations = tool.schema.validate(coerced)
-    if violations.isEmpty { return .valid(coerced) }
-    let list = violations.map { "\($0)" }.joined(separator: "; ")
+    var problems = tool.schema.validate(coerced).map { "\($0)" }
+    // Tools count on an object, whatever their schema allows.
+    if problems.isEmpty, coerced.object == nil { problems = ["root: expected an object"] }
+    if problems.isEmpty { return .valid(coerced) }
+    let list = problems.joined(separator: "; ")
     return .invalid("the arguments are invalid: \(list); received \(arguments.compactText)")
   }
 }

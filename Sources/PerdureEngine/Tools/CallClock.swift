@@ -9,7 +9,10 @@ package final class CallClock: Sendable {
     var countsSince: Int64?
     var pauses = 0
     var isOver = false
-    var timer: Task<Void, Never>?
+    /// Takes back the alarm that is set.
+    var silence: (@Sendable () -> Void)?
+    /// Tells that alarm from those before it.
+    var alarms = 0
   }
 
   private let clock: any HostClock
@@ -29,17 +32,23 @@ package final class CallClock: Sendable {
 
   /// Lets the clock stand still while `body` waits for the host's work and not for the tool's.
   package func standingStill<Result>(_ body: () async throws -> Result) async rethrows -> Result {
+    pause()
+    defer { resume() }
+    return try await body()
+  }
+
+  func pause() {
     state.withLock { state in
       state.pauses += 1
       if state.pauses == 1 { halt(&state) }
     }
-    defer {
-      state.withLock { state in
-        state.pauses -= 1
-        if state.pauses == 0 { count(&state) }
-      }
+  }
+
+  func resume() {
+    state.withLock { state in
+      state.pauses -= 1
+      if state.pauses == 0 { count(&state) }
     }
-    return try await body()
   }
 
   /// Ends it; `atEnd` does not run any more.
@@ -52,8 +61,8 @@ package final class CallClock: Sendable {
 
   private func halt(_ state: inout State) {
     guard !state.isOver else { return }
-    state.timer?.cancel()
-    state.timer = nil
+    state.silence?()
+    state.silence = nil
     if let since = state.countsSince { state.spent += max(0, clock.monotonic() - since) }
     state.countsSince = nil
   }
@@ -62,18 +71,20 @@ package final class CallClock: Sendable {
     guard !state.isOver, state.countsSince == nil else { return }
     state.countsSince = clock.monotonic()
     let rest = max(0, budget - state.spent)
-    state.timer = Task.detached { [self] in
-      await clock.sleep(nanoseconds: rest)
-      guard !Task.isCancelled, end() else { return }
-      await atEnd()
+    state.alarms += 1
+    state.silence = clock.alarm(nanoseconds: rest) { [self, number = state.alarms] in
+      ring(number)
     }
   }
 
-  private func end() -> Bool {
-    state.withLock { state in
-      guard !state.isOver, state.countsSince != nil else { return false }
+  private func ring(_ alarm: Int) {
+    let isOver = state.withLock { state in
+      guard !state.isOver, state.countsSince != nil, state.alarms == alarm else { return false }
       state.isOver = true
+      state.silence = nil
       return true
     }
+    // Owned by nobody: it runs once and ends.
+    if isOver { Task.detached { [self] in await atEnd() } }
   }
 }

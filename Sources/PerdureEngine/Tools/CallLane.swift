@@ -205,7 +205,7 @@ extension TaskRuntime {
   }
 
   /// The tasks below which this one was made.
-  private func tasksAbove() async throws -> Set<TaskID> {
+  func tasksAbove() async throws -> Set<TaskID> {
     try await scheduler.session.line.hold {
       try await scheduler.catchUp()
       var above: Set<TaskID> = []

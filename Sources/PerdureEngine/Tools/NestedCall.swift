@@ -80,7 +80,8 @@ struct NestedCall: Sendable {
           throw PerdureError(
             .invalidInput,
             "the nested call '\(id.string)' was already made with another tool or other arguments",
-            hint: "give each call a key of its own, and make it again as it was"
+            hint: "give each call a key of its own, and make it again as it was",
+            details: ["reason": "key_conflict"]
           )
         }
         return existing

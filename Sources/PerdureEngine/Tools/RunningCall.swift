@@ -3,7 +3,7 @@ import PerdureValue
 import Synchronization
 
 /// The engine's side of one running call: it takes what the tool reports and shows it in the slot.
-final class RunningCall: ToolCallHost {
+final class RunningCall: ToolCallHost, WrapPort {
   private struct State {
     var window: OutputWindow
     var diagnostics: [ToolDiagnostic] = []
@@ -32,6 +32,8 @@ final class RunningCall: ToolCallHost {
 
   private let runtime: TaskRuntime
   private let state: Mutex<State>
+  /// What ends the call while its code runs.
+  private let abandon = Mutex<(@Sendable () -> Void)?>(nil)
   // Progress is committed by the throttle and by `flushOutput`; one after the other.
   private let writing = CommitLine()
   private let throttle = Mutex<Throttle?>(nil)
@@ -66,6 +68,26 @@ final class RunningCall: ToolCallHost {
   // MARK: ToolCallHost
 
   var cancelReason: CancelReason? { state.withLock { $0.reason } ?? runtime.signal.reason }
+
+  func tasksAbove() async throws -> Set<TaskID> { try await runtime.tasksAbove() }
+
+  func deadline(
+    nanoseconds: Int64,
+    _ atEnd: @escaping @Sendable () async -> Void
+  ) -> @Sendable () -> Void {
+    let clock = CallClock(runtime.surroundings.clock, budget: nanoseconds, atEnd: atEnd)
+    scope.adopt(clock)
+    clock.start()
+    return { [scope] in
+      clock.stop()
+      scope.drop(clock)
+    }
+  }
+
+  func giveUp() { abandon.withLock { $0 }?() }
+
+  /// Takes what `giveUp` does.
+  func onGivingUp(_ body: @escaping @Sendable () -> Void) { abandon.withLock { $0 = body } }
 
   func cancel(_ reason: CancelReason) {
     state.withLock { if $0.reason == nil { $0.reason = reason } }

@@ -42,9 +42,9 @@ struct Settlement {
       structuredOutput = result.structuredOutput
       take(result.control)
       if let output = result.output { content = output } else { keep(reported.retained) }
-    case .threw(let message):
+    case .threw(let message, let code):
       keep(reported.retained)
-      fail(message, "tool_error")
+      fail(message, Self.codes.contains(code) ? code : "tool_error")
     case .cutOff(let error):
       keep(reported.retained)
       fail(error.description, "interrupted")
@@ -53,6 +53,9 @@ struct Settlement {
       fail("the call did not end in time and was given up; it may still be running", "interrupted")
     }
   }
+
+  /// The codes that the model may get for what was thrown.
+  private static let codes: Set<String> = ["tool_unavailable", "interrupted", "blocked"]
 
   private mutating func fail(_ message: String, _ code: String) {
     isError = true

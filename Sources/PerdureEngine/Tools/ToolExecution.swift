@@ -7,7 +7,7 @@ struct ToolExecution {
   /// How a call ended.
   enum End: Sendable {
     case returned(ToolResult)
-    case threw(String)
+    case threw(String, code: String)
     /// The process that ran it is gone; the record of the call decides, as after a crash.
     case cutOff(PerdureError)
     /// It answered neither its deadline nor its cancellation within its grace; it may still run.
@@ -25,6 +25,7 @@ struct ToolExecution {
     let clock = runtime.surroundings.clock
     let started = clock.monotonic()
     let end = OneShot<End>()
+    running.onGivingUp { end.fill(.abandoned) }
     let work = Task.detached { [tool, runtime, pass] in
       let result: End
       do {
@@ -32,7 +33,8 @@ struct ToolExecution {
       } catch let error as PerdureError where error.code == .pluginFault {
         result = .cutOff(error)
       } catch {
-        result = .threw((error as? PerdureError)?.description ?? "\(error)")
+        let code = (error as? PerdureError)?.code.rawValue
+        result = .threw(Failure.describe(error), code: code ?? "tool_error")
       }
       // Before the call is answered: the next one may be made as soon as this one is over.
       pass.leave()

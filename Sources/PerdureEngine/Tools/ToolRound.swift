@@ -6,6 +6,8 @@ struct RequestedCall: Sendable {
   var id: JSONString
   var name: JSONString
   var arguments: JSON
+  /// Why what the model sent as arguments cannot be used, whatever the tool.
+  var argumentsError: JSONString?
   /// Present for a call that a tool made.
   var nested: NestedCall?
 }
@@ -22,7 +24,12 @@ enum ToolRound {
       guard item["type"] == "toolCall", let id = item["id"]?.string,
         let name = item["name"]?.string
       else { return nil }
-      return RequestedCall(id: id, name: name, arguments: item["arguments"] ?? [:])
+      return RequestedCall(
+        id: id,
+        name: name,
+        arguments: item["arguments"] ?? [:],
+        argumentsError: item["argumentsError"]?.string
+      )
     }
   }
 

@@ -74,7 +74,7 @@ enum ToolTask {
       return try await refuse(runtime, call, "tool_unavailable", text)
     }
     let checked: JSON
-    switch CallArguments.prepared(call.arguments, for: tool) {
+    switch await CallArguments.prepared(of: call, for: tool) {
     case .valid(let arguments): checked = arguments
     case .invalid(let text): return try await refuse(runtime, call, "invalid_arguments", text)
     }
@@ -84,7 +84,9 @@ enum ToolTask {
     }
     let judged: JSON
     var questions: [ApprovalQuestion] = []
-    switch try await ToolHooks(phase: phase).beforeTool(hooked(call, checked, tool)) {
+    var shown = hooked(call, checked, tool)
+    shown.consents = try await approvals.consents()
+    switch try await ToolHooks(phase: phase).beforeTool(shown) {
     case .deny(let reason):
       return try await refuse(runtime, call, "blocked", "the call was blocked: \(reason)")
     case .ask(let asked, let arguments): (questions, judged) = (asked, arguments)
@@ -198,6 +200,9 @@ enum ToolTask {
       deadline: overflow ? .max : deadline,
       host: running
     )
+    invocation.parent = call.nested.map {
+      HookedCall.Parent(taskId: $0.parent, callId: $0.parentCallId)
+    }
     invocation.invocation = ToolInvocation(phase: phase, replay: tool.replay, running: running)
     let execution = ToolExecution(runtime: runtime, tool: tool, running: running, pass: pass)
     let (end, durationMs) = await execution.run(invocation)
@@ -209,9 +214,10 @@ enum ToolTask {
     let isKept = keeps(end, tool, runtime.signal.reason)
     if !isKept { try runtime.checkSignal() }
     var settlement = Settlement(end, reported, durationMs)
+    var shown = hooked(call, arguments, installed)
+    shown.durationMs = durationMs
     settlement.apply(
-      try await ToolHooks(phase: phase)
-        .afterTool(hooked(call, arguments, installed), settlement.result)
+      try await ToolHooks(phase: phase).afterTool(shown, settlement.result)
     )
     settlement.bound(tool.outputLimits)
     if let text = settlement.check(installed, isNested: call.nested != nil) {
@@ -310,7 +316,7 @@ enum ToolTask {
       ? "the call was \(code) while it ran; whether it took effect is not known"
       : "the call was \(code) before it started"
     var settlement = Settlement(
-      outcome: .aborted(reason: record.abortReason?.string),
+      outcome: .aborted(),
       failure: ToolDiagnostic(.error, text, code: code),
       fromSlot: true
     )

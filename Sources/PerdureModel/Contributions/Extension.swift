@@ -2,8 +2,7 @@ public import PerdureValue
 
 /// A named bundle of contributions.
 ///
-/// A Swift value and a plugin provide the same thing; plugins bring tools so far. What a
-/// conversation selects counts in it, in the order of the selection; task types count for every
+/// A Swift value and a plugin provide the same thing. What a conversation selects counts in it, in the order of the selection; task types count for every
 /// conversation.
 public struct Extension: Sendable {
   /// The name under which conversations select it.
@@ -17,6 +16,8 @@ public struct Extension: Sendable {
   public var tasks: [any TaskContribution]
   /// The kinds of documents that a plugin keeps.
   package var documents: [DocumentDeclaration] = []
+  /// The tools that may take the place of those of extensions before it; absent: all of them.
+  package var replacing: Set<String>?
 
   /// Makes an extension.
   public init(
@@ -101,6 +102,8 @@ public struct Tool: Sendable {
   public var grace: Duration
   /// Runs before the arguments are checked; if it throws, they are invalid.
   public var prepareArguments: Prepare?
+  /// The same for code that lives outside and takes its time.
+  package var prepareLater: (@Sendable (JSON) async throws -> JSON)?
   /// A JSON Schema of what results carry for programs beside their output; absent: nothing.
   public var structuredOutputSchema: JSON?
   public var callers: Set<ToolCaller>
@@ -114,6 +117,9 @@ public struct Tool: Sendable {
   /// absent: as many as there are.
   public var maxConcurrency: Int?
   public var execute: Execute
+  /// The extension that brings it, or the last one that put something around it; for those who put
+  /// something around it.
+  package var owner: String?
   /// Shared by all copies of this tool.
   package let identity = ToolIdentity()
 

@@ -9,7 +9,7 @@ package struct ExternalTask: TaskContribution {
     case asked(@Sendable (_ input: JSON) async throws -> JSON)
   }
 
-  /// Runs a phase, or the abort handler; it commits through its call.
+  /// Runs a phase, or the abort handler; it commits through its call, and ends in its time.
   package typealias Run = @Sendable (ExternalTaskCall) async throws -> Void
   /// Leads the input and checkpoint of an older version to this one.
   package typealias Migration =
@@ -23,10 +23,9 @@ package struct ExternalTask: TaskContribution {
   package var inputSchema: JSON?
   /// The older versions that can be led to this one.
   package var migrates: [Int64]
+  /// Whether nobody runs the code now.
+  package var isDown: @Sendable () -> Bool
   package var migrate: Migration
-  /// How long one phase may work, without the time in which it waits for the host.
-  package var deadline: Duration
-  package var abortDeadline: Duration
   package var run: Run
 
   package init(
@@ -36,8 +35,7 @@ package struct ExternalTask: TaskContribution {
     initial: Initial,
     inputSchema: JSON?,
     migrates: [Int64],
-    deadline: Duration,
-    abortDeadline: Duration,
+    isDown: @escaping @Sendable () -> Bool,
     migrate: @escaping Migration,
     run: @escaping Run
   ) {
@@ -47,37 +45,38 @@ package struct ExternalTask: TaskContribution {
     self.initial = initial
     self.inputSchema = inputSchema
     self.migrates = migrates
-    self.deadline = deadline
-    self.abortDeadline = abortDeadline
+    self.isDown = isDown
     self.migrate = migrate
     self.run = run
   }
 }
 
 /// One run of a phase of a task whose code lives outside.
-package struct ExternalTaskCall: Sendable {
+package struct ExternalTaskCall: ContributionPort {
   package var record: TaskRecord
   /// The phase; absent for the abort handler.
   package var phase: String?
-  /// When it is cancelled, on the host's monotonic clock, in nanoseconds.
-  package var deadline: Int64
   package var operations: any CallOperations
-  /// Why it is being cancelled, or `nil`.
-  package var cancelReason: @Sendable () -> CancelReason?
+  private let reason: @Sendable () -> CancelReason?
+  private let above: @Sendable () async throws -> Set<TaskID>
 
   package init(
     record: TaskRecord,
     phase: String?,
-    deadline: Int64,
     operations: any CallOperations,
-    cancelReason: @escaping @Sendable () -> CancelReason?
+    reason: @escaping @Sendable () -> CancelReason?,
+    above: @escaping @Sendable () async throws -> Set<TaskID>
   ) {
     self.record = record
     self.phase = phase
-    self.deadline = deadline
     self.operations = operations
-    self.cancelReason = cancelReason
+    self.reason = reason
+    self.above = above
   }
+
+  package var cancelReason: CancelReason? { reason() }
+
+  package func tasksAbove() async throws -> Set<TaskID> { try await above() }
 }
 
 /// Why the code of a task failed, as its outcome says it.

@@ -20,6 +20,8 @@ public struct Hook: Sendable {
     case beforeRequest, afterResponse, onYield, afterTools
     case beforeTool, afterTool, onAbort
     case beforeCompact
+    /// After a conversation has been created.
+    case conversationCreated
     /// A point of a task type, by the kind of its tasks and its own name.
     case named(task: String, name: String)
   }
@@ -42,6 +44,9 @@ public struct Hook: Sendable {
     case beforeCompact(
       @Sendable (PendingCompaction, any HookContext) async throws -> CompactionDecision
     )
+    case conversationCreated(
+      @Sendable (ConversationRecord, AgentInfo, any ContributionReads) async throws -> Void
+    )
     case named(
       task: String,
       name: String,
@@ -57,8 +62,15 @@ public struct Hook: Sendable {
   /// How long it may take.
   public let deadline: Duration
   public let handler: Handler
+  /// Where it stands among the hooks of its rank.
+  public var order = ContributionOrder()
+  /// Whether it ends in time by itself, so that nobody has to watch it.
+  package var endsInTime = false
+  /// Whether a failure denies although the hook is no guard.
+  package var failsClosed: (@Sendable () -> Bool)?
 
-  private init(
+  /// Makes a hook; without a deadline a guard has ten seconds and an observer five.
+  package init(
     _ handler: Handler,
     _ role: Role,
     changes: Bool,
@@ -83,6 +95,7 @@ public struct Hook: Sendable {
     case .afterTool: .afterTool
     case .onAbort: .onAbort
     case .beforeCompact: .beforeCompact
+    case .conversationCreated: .conversationCreated
     case .named(let task, let name, _): .named(task: task, name: name)
     }
   }
@@ -184,6 +197,20 @@ extension Hook {
       ) async throws -> CompactionDecision
   ) -> Hook {
     Hook(.beforeCompact(body), role, changes: changes, deadline)
+  }
+
+  /// Makes a hook that sees each new conversation once it is on disk.
+  ///
+  /// It is called in the background, at most once, and not at all if the process ends before; what
+  /// must be done for every conversation belongs into the commit that creates it.
+  public static func conversationCreated(
+    deadline: Duration? = nil,
+    _ body:
+      @escaping @Sendable (
+        ConversationRecord, AgentInfo, any ContributionReads
+      ) async throws -> Void
+  ) -> Hook {
+    Hook(.conversationCreated(body), .observer, changes: false, deadline)
   }
 
   /// Makes a hook for a point that a task type names itself.

@@ -49,6 +49,25 @@ public struct HookedCall: Sendable, Equatable {
     }
   }
 
+  /// A question about the call that was answered with yes.
+  public struct Consent: Sendable, Equatable {
+    /// The key of the question.
+    public var key: String
+    /// The task of the question.
+    public var taskId: TaskID
+    /// The id of the choice.
+    public var choice: String
+    public var note: String?
+
+    /// Makes a consent.
+    public init(key: String, taskId: TaskID, choice: String, note: String? = nil) {
+      self.key = key
+      self.taskId = taskId
+      self.choice = choice
+      self.note = note
+    }
+  }
+
   /// The provider's id of the call; not unique in a store.
   public var id: JSONString
   public var name: JSONString
@@ -57,6 +76,10 @@ public struct HookedCall: Sendable, Equatable {
   /// The extension that brings the tool, or the last one that wraps it; absent if the tool is gone.
   public var extensionName: String?
   public var replay: ReplayPolicy
+  /// The questions about the call that were answered so far, before it is made.
+  public var consents: [Consent] = []
+  /// How long the call took, once it was made.
+  public var durationMs: Int64?
 
   /// Makes a description.
   public init(

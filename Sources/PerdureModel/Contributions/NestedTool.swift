@@ -130,4 +130,4 @@ extension ToolCall {
 }
 
 /// What the engine keeps for a running call beyond what any host serves.
-package protocol ToolCallInvocation: Sendable {}
+package protocol ToolCallInvocation: OffersOperations {}

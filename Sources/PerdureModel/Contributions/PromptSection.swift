@@ -79,6 +79,8 @@ public struct PromptSection: Sendable {
   /// How long it may take.
   public var deadline: Duration
   public var render: Render
+  /// Whether it ends in time by itself, so that nobody has to watch it.
+  package var endsInTime = false
 
   /// Makes a section; by default it is tagged and has two seconds.
   public init(

@@ -17,6 +17,8 @@ public struct ToolCall: Sendable {
   /// When the call is cancelled, on the host's monotonic clock, in nanoseconds.
   public var deadline: Int64
   public var host: any ToolCallHost
+  /// The call of another tool within which this one is made.
+  package var parent: HookedCall.Parent?
   /// Present for calls that the engine makes; copies keep it.
   package var invocation: (any ToolCallInvocation)?
 

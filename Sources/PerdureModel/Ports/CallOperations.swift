@@ -157,6 +157,17 @@ package protocol CallWork: Sendable {
   func wait(for task: TaskID) async throws -> TaskRecord
   /// Aborts a task that the call's task owns and returns when it has ended.
   func abortOwned(_ task: TaskID) async throws
+  /// Asks a model and returns the message that it answers with, a failed one too.
+  ///
+  /// `changed` is told what the message gains on its way; it ends the request with `false`.
+  func answer(
+    _ request: ModelRequest,
+    _ changed: (@Sendable ([JSON]) async -> Bool)?
+  ) async throws -> JSON
+  /// Asks for an answer that was deferred and returns the message, which may be deferred again.
+  func fetchDeferred(_ handle: JSON, of model: ModelInfo) async throws -> JSON
+  /// Tells the provider that nobody will ask for a deferred answer any more.
+  func cancelDeferred(_ handle: JSON, of model: ModelInfo) async throws
   /// Calls the hooks at a point of the task's type, `limit` of them from `from` on.
   func callHooks(
     _ name: String,
@@ -168,6 +179,6 @@ package protocol CallWork: Sendable {
 
 /// What the engine keeps for calls of code from outside.
 package protocol OffersOperations: Sendable {
-  /// What the call may ask for.
-  var operations: any CallOperations { get }
+  /// What the call may ask for; absent if there is no engine any more.
+  var operations: (any CallOperations)? { get }
 }

@@ -10,9 +10,27 @@ public protocol HostClock: Sendable {
   ///
   /// A host that should not be woken for that returns `false` at once.
   func sleepInBackground(nanoseconds: Int64) async -> Bool
+  /// Calls `ring`, which returns at once, when `nanoseconds` are over.
+  ///
+  /// The returned closure takes that back, if it is not too late, and may be called more than once.
+  /// What nearly always is taken back, such as a deadline, should not cost a task: an
+  /// implementation of one's own may do better than the default.
+  func alarm(nanoseconds: Int64, _ ring: @escaping @Sendable () -> Void) -> @Sendable () -> Void
 }
 
 extension HostClock {
+  public func alarm(
+    nanoseconds: Int64,
+    _ ring: @escaping @Sendable () -> Void
+  ) -> @Sendable () -> Void {
+    // Owned by whoever holds the returned closure.
+    let task = Task.detached {
+      await sleep(nanoseconds: nanoseconds)
+      if !Task.isCancelled { ring() }
+    }
+    return { task.cancel() }
+  }
+
   public func sleepInBackground(nanoseconds: Int64) async -> Bool {
     await sleep(nanoseconds: nanoseconds)
     return true

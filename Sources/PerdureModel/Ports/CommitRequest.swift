@@ -44,7 +44,11 @@ package struct CommitStep: Sendable {
   /// What a document belongs to.
   package enum Place: Sendable {
     case session
+    /// The conversation of the call.
+    case ownConversation
     case conversation(StepReference)
+    /// The task of the call.
+    case ownTask
     case task(StepReference)
   }
 

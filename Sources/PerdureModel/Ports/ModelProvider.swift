@@ -167,6 +167,9 @@ public protocol ModelStream: Sendable {
 ///
 /// Its failures are events, not errors.
 public protocol ModelProvider: Sendable {
+  /// The models that the provider can name by itself; there may be others.
+  var catalogue: [ModelInfo] { get }
+
   /// Returns what is known of the model, or `nil` if this provider does not serve it.
   func model(_ reference: ModelReference) -> ModelInfo?
 
@@ -183,6 +186,9 @@ public protocol ModelProvider: Sendable {
 }
 
 extension ModelProvider {
+  /// None: not every provider knows its models.
+  public var catalogue: [ModelInfo] { [] }
+
   /// Fails: a provider that defers nothing has nothing to fetch.
   public func fetchDeferred(_ handle: JSON, of model: ModelInfo) -> any ModelStream {
     NoDeferredAnswer(provider: model.reference.provider)

@@ -210,6 +210,9 @@ public enum TaskOutcome: Sendable, Equatable {
     }
   }
 
+  /// Reads the persisted form.
+  package init(json: JSON) throws { try self.init(reader: try RecordReader(json, "outcome")) }
+
   init(reader: RecordReader) throws {
     func error() throws -> (String, JSON?) {
       let error = try reader.reader("error")

@@ -8,6 +8,8 @@ internal import PerdureValue
 enum Border {
   /// Greatest JSON or text message.
   static let messageLimit = 16 << 20
+  /// Greatest message with parts.
+  static let partsLimit = 256 << 20
   /// Greatest frame of output.
   static let emitLimit = 1 << 20
   /// Greatest operation or target name.
@@ -80,7 +82,11 @@ enum Border {
     let type = unsafe try mediaType(blob.media_type)
     return Payload(
       type: type,
-      bytes: unsafe try bytes(blob.ptr, blob.len, limit: limit) ?? []
+      bytes: unsafe try bytes(
+        blob.ptr,
+        blob.len,
+        limit: type == .parts ? max(limit, partsLimit) : limit
+      ) ?? []
     )
   }
 }

@@ -107,7 +107,7 @@ private func completeCall(
   guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
   let calls = unsafe context.pointee.calls
   guard let slot = calls.claim(id) else {
-    unsafe context.pointee.core._withUnsafeGuaranteedRef { $0.noteStaleCompletion() }
+    unsafe context.pointee.core._withUnsafeGuaranteedRef { $0.noteStaleCompletion(of: id) }
     return PDR_E_STALE
   }
   defer { calls.unpin(slot) }

@@ -49,6 +49,8 @@ enum BorderProblem: Error {
   case fields([String], at: String)
   /// What a runner told of bytes that it could not send.
   case told(String, reason: String, code: BorderCode)
+  /// A message of several parts whose frame does not add up.
+  case parts(String)
 
   var code: BorderCode {
     switch self {
@@ -74,6 +76,7 @@ enum BorderProblem: Error {
       "members in \"must\" that this version does not know (\(names.joined(separator: ", ")))"
         + " at \(pointer)"
     case .told(let phrase, _, _): phrase
+    case .parts(let what): "parts that do not add up: \(what)"
     }
   }
 
@@ -87,6 +90,7 @@ enum BorderProblem: Error {
     case .flags, .fields: "fields"
     case .shape: "shape"
     case .told(_, let reason, _): reason
+    case .parts: "parts"
     }
   }
 }
@@ -127,8 +131,15 @@ struct Payload: Sendable {
 
   /// The object that JSON bytes hold; no bytes at all are an empty object.
   func object() throws(BorderProblem) -> JSONObject {
+    if type == .parts { return try Parts(bytes).object() }
     guard type == .json else { throw .mediaType(type.name) }
     guard !bytes.isEmpty else { return [:] }
+    return try Self.object(bytes)
+  }
+
+  /// The object that JSON bytes hold.
+  static func object(_ bytes: some Collection<UInt8>) throws(BorderProblem) -> JSONObject {
+    let bytes = Array(bytes)
     // Told apart from bad JSON because the author looks for it elsewhere.
     guard String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
     let value: JSON
@@ -136,6 +147,9 @@ struct Payload: Sendable {
     guard let object = value.object else { throw .shape("JSON that is no object", at: "") }
     return object
   }
+
+  /// Whether it holds JSON, alone or with parts.
+  var isMessage: Bool { type == .json || type == .parts }
 
   /// The text that the bytes hold.
   func text() throws(BorderProblem) -> String {

@@ -45,6 +45,10 @@ final class PluginCall: Sendable {
   let host: (any ToolCallHost)?
   /// What it may ask of the engine; absent for calls that no engine makes.
   let operations: (any CallOperations)?
+  /// Where it stands in the engine.
+  let place: CallPlace
+  /// What was read for a commit that is still to come.
+  let transactions = CallTransactions()
   private let state = Mutex(State())
 
   private struct State {
@@ -57,9 +61,17 @@ final class PluginCall: Sendable {
     var underWay = 0
     var reader: CheckedContinuation<News, Never>?
     var requests: Set<UInt64> = []
+    /// Those that finish whatever happens; the outcome waits for them.
+    var commits: Set<UInt64> = []
+    var heldOutcome: CallOutcome?
     var settled = false
     /// Where the plugin's code is, if not in this process.
     var remote: (any RemoteCalls)?
+    /// Whether the run of its task is over although it has not been answered.
+    var hasEndedRun = false
+    var timer: CallTimer?
+    var pauses = 0
+    var streams: StreamTable?
   }
 
   init(
@@ -67,14 +79,65 @@ final class PluginCall: Sendable {
     label: String,
     plugin: String,
     host: (any ToolCallHost)?,
-    operations: (any CallOperations)? = nil
+    operations: (any CallOperations)? = nil,
+    place: CallPlace = CallPlace()
   ) {
+    self.place = place
     self.kind = kind
     self.operations = operations
     self.label = label
     self.plugin = plugin
     self.host = host
   }
+
+  /// Lets the deadline stand still while the host works for the call.
+  func pause() {
+    state.withLock { state in
+      state.pauses += 1
+      (state.timer ?? place.timer)?.pause()
+    }
+  }
+
+  /// Lets the deadline count again.
+  func resume() {
+    state.withLock { state in
+      state.pauses -= 1
+      (state.timer ?? place.timer)?.resume()
+    }
+  }
+
+  /// Takes the deadline of a call that was begun without one.
+  func adopt(_ timer: CallTimer) {
+    state.withLock { state in
+      state.timer = timer
+      for _ in 0..<max(0, state.pauses) { timer.pause() }
+    }
+  }
+
+  /// The streams that it was given.
+  var streams: StreamTable {
+    state.withLock { state in
+      if let streams = state.streams { return streams }
+      let streams = StreamTable()
+      if state.settled { streams.closeAll() }
+      state.streams = streams
+      return streams
+    }
+  }
+
+  /// Closes its streams.
+  func closeStreams() { state.withLock { $0.streams }?.closeAll() }
+
+  /// Whether there is an outcome or a refusal for the reader.
+  var hasEnded: Bool {
+    state.withLock { $0.news.outcome != nil || $0.news.refusal != nil }
+  }
+
+  /// Notes that the run of its task is over.
+  func endRun() { state.withLock { $0.hasEndedRun = true } }
+
+  /// Whether the run of its task is over although it has not been answered.
+  var hasEndedRun: Bool { state.withLock { $0.hasEndedRun } }
 
   // MARK: The id
 
@@ -127,7 +190,11 @@ final class PluginCall: Sendable {
       guard !state.settled else { return }
       state.settled = true
       state.onCancel = nil
-      state.news.outcome = outcome
+      if state.commits.isEmpty {
+        state.news.outcome = outcome
+      } else {
+        state.heldOutcome = outcome
+      }
     }
   }
 
@@ -237,7 +304,7 @@ final class PluginCall: Sendable {
         id: state.id,
         reason: reason,
         callback: state.onCancel,
-        requests: state.requests,
+        requests: state.requests.union(state.commits),
         remote: state.remote
       )
     }
@@ -261,16 +328,31 @@ final class PluginCall: Sendable {
   // MARK: Requests
 
   /// Notes an open request; `false` when the call is over.
-  func add(request: UInt64) -> Bool {
+  func add(request: UInt64, finishesAnyway: Bool = false) -> Bool {
     state.withLock { state in
       guard !state.settled else { return false }
-      state.requests.insert(request)
+      if finishesAnyway {
+        state.commits.insert(request)
+      } else {
+        state.requests.insert(request)
+      }
       return true
     }
   }
 
   /// Forgets a request that ended.
-  func remove(request: UInt64) { state.withLock { _ = $0.requests.remove(request) } }
+  func remove(request: UInt64) {
+    let isHeld = state.withLock { state in
+      state.requests.remove(request)
+      state.commits.remove(request)
+      return state.heldOutcome != nil && state.commits.isEmpty
+    }
+    guard isHeld else { return }
+    deliver { state in
+      state.news.outcome = state.heldOutcome ?? state.news.outcome
+      state.heldOutcome = nil
+    }
+  }
 
   /// Takes the requests that are still open.
   func takeRequests() -> Set<UInt64> {

@@ -37,11 +37,18 @@ extension PluginCore {
     if isOver(call) { return finishLate(call) }
     do throws(BorderProblem) {
       switch call.kind {
+      case _ where call.kind.isTool && payload.isMessage:
+        let members = try call.place.images.restored(.object(try payload.object()), at: "")
+        settle(call, .tool(try ToolCompletion.decode(members.object ?? [:])))
       case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))
       case _ where call.kind.isSection && payload.type == .text:
-        settle(call, .object(["text": .string(JSONString(try payload.text()))]))
+        let object: JSONObject = ["text": .string(JSONString(try payload.text()))]
+        try call.place.check?(object)
+        settle(call, .object(object))
       case .taskPhase, .abort, .hook, .created, .section, .sectionWrap, .plugin, .pure:
-        settle(call, .object(try payload.object()))
+        let object = try payload.object()
+        try call.place.check?(object)
+        settle(call, .object(object))
       case .bytes: settle(call, .bytes(payload.bytes))
       }
       return 0
@@ -91,7 +98,7 @@ extension PluginCore {
   }
 
   private func finishLate(_ call: PluginCall) -> Int32 {
-    noteStaleCompletion()
+    noteStaleCompletion(of: call.id)
     settle(
       call,
       .failed(PerdureError("interrupted", "plugin \(id) answered \(call.label) too late"))

@@ -11,8 +11,29 @@ final class PluginCore: Sendable {
   let version: String
   let generation: Int
   let environment: PluginEnvironment
-  let settings: JSONObject
+  /// What the plugin was told last.
+  let settingsState: Mutex<(members: JSONObject, revision: Int)>
+  /// How many of its calls run at once.
+  let slots: CallSlots
+  let closing = ClosingFlag()
+  /// Whether the operator wants nothing to go on without it.
+  let isRequired: Bool
   let permissions: JSONObject
+  let grants: Grants
+  let manifest: Manifest
+  /// What it registered while it runs.
+  let registrations = Mutex(Registrations())
+  /// How that becomes a contribution, and who wants to know.
+  let publishing = Mutex<
+    (
+      current: Extension, build: (@Sendable (Manifest) -> Extension)?,
+      followers: [@Sendable (Extension) -> Void]
+    )
+  >((Extension(name: ""), nil, []))
+  /// The kinds of documents that it keeps, as the engine takes them.
+  let declarations = Mutex<[String: DocumentDeclaration]>([:])
+  private let secrets = Mutex<Set<String>>([])
+  private let transactions = Mutex<[ObjectIdentifier: CallSlots]>([:])
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
   let threads: PluginThreads
@@ -25,6 +46,8 @@ final class PluginCore: Sendable {
   let logBudget = Mutex(LogBudget())
   let stop = Mutex<(ticket: UInt64, stopped: OneShot<Bool>)?>(nil)
   private let live = Mutex<Live>(Live())
+  /// Calls that nobody waits for and whose completion has not come, by the ids that they had.
+  private let givenUp = Mutex<[UInt64: PluginCall]>([:])
   private let looseRequests = Mutex<Set<UInt64>>([])
 
   private struct Live {
@@ -46,10 +69,15 @@ final class PluginCore: Sendable {
     version = manifest.version
     self.generation = generation
     self.environment = environment
-    self.settings = settings
+    settingsState = Mutex((settings, 1))
+    slots = CallSlots(manifest.execution.maxConcurrency)
+    isRequired = environment.isRequired
     permissions = manifest.permissions.json
-    // Every call may sit in the plugin's code, beside one control call and the callbacks.
-    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 8)
+    grants = Grants(manifest)
+    self.manifest = manifest
+    // Every call may sit in the plugin's code, and within each of these others that hold no slot,
+    // beside one control call and the callbacks.
+    threads = PluginThreads(limit: manifest.execution.maxConcurrency + 24)
     name = Immortals.name(manifest.id)
   }
 
@@ -57,6 +85,53 @@ final class PluginCore: Sendable {
     // Only for plugins in processes of their own: the others are kept for ever, with what they call.
     calls.free()
     requests.free()
+  }
+
+  /// The settings that count.
+  var settings: JSONObject { settingsState.withLock { $0.members } }
+  /// Counts their changes.
+  var settingsRevision: Int { settingsState.withLock { $0.revision } }
+  /// Whether it takes no more calls.
+  var isDown: Bool { closing.isSet }
+
+  /// Remembers a secret, so that it does not stand in logs.
+  func keepSecret(_ value: String) {
+    if !value.isEmpty { secrets.withLock { _ = $0.insert(value) } }
+  }
+
+  /// Gives a text without the secrets that the plugin was given.
+  func masked(_ text: String) -> String {
+    secrets.withLock { secrets in
+      secrets.reduce(text) { text, secret in
+        text.contains(secret) ? Self.replaced(text, secret) : text
+      }
+    }
+  }
+
+  private static func replaced(_ text: String, _ secret: String) -> String {
+    var result: [UInt8] = []
+    let (bytes, mark) = (Array(text.utf8), Array(secret.utf8))
+    var index = 0
+    while index < bytes.count {
+      if bytes[index...].starts(with: mark) {
+        result += Array("***".utf8)
+        index += mark.count
+      } else {
+        result.append(bytes[index])
+        index += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  /// The turns of the plugin's transactions in one store: one at a time.
+  func transactionSlots(of store: ObjectIdentifier) -> CallSlots {
+    transactions.withLock { transactions in
+      if let slots = transactions[store] { return slots }
+      let slots = CallSlots(1)
+      transactions[store] = slots
+      return slots
+    }
   }
 
   // MARK: Calls
@@ -85,14 +160,17 @@ final class PluginCore: Sendable {
     note(call)
     let accepted = threads.run { [self] in
       // Abandoned while it waited for a thread.
-      guard calls.reason(id) != nil else { return left(0) }
+      guard calls.reason(id) != nil else {
+        releaseGivenUp(id)
+        return left(0)
+      }
       let begin = environment.clock.monotonic()
       let status = code.start(id, target: target, input: input, deadline: deadline)
       // Nobody waits for a start that went well, only for one that was refused.
       if status != 0 {
         if end(call, id) {
           call.refused(status)
-        } else {
+        } else if !releaseGivenUp(id) {
           strike("refused \(call.label) after it had completed it")
         }
       }
@@ -106,6 +184,33 @@ final class PluginCore: Sendable {
 
   /// Counts a call that has begun.
   func note(_ call: PluginCall) { live.withLock { $0.calls[ObjectIdentifier(call)] = call } }
+
+  /// Starts a call on the calling thread; returns how long the plugin's code took.
+  func startHere(
+    _ call: PluginCall,
+    _ code: MappedCode,
+    target: ImmortalName,
+    input: [UInt8],
+    deadline: UInt64
+  ) -> Int64 {
+    guard let id = calls.open(call) else {
+      call.refused(BorderCode.busy.rawValue)
+      return 0
+    }
+    _ = call.bind(id)
+    note(call)
+    let begin = environment.clock.monotonic()
+    let status = code.start(id, target: target, input: input, deadline: deadline)
+    let nanoseconds = environment.clock.monotonic() &- begin
+    if status != 0 {
+      if end(call, id) {
+        call.refused(status)
+      } else {
+        strike("refused \(call.label) after it had completed it")
+      }
+    }
+    return nanoseconds
+  }
 
   /// Takes the id from the plugin; `false` if the call was over.
   func end(_ call: PluginCall, _ id: UInt64) -> Bool {
@@ -145,6 +250,7 @@ final class PluginCore: Sendable {
     // The host of a runner does that.
     if relay != nil { return }
     for request in cancellation.requests { cancelRequest(request, reason: "\(reason)") }
+    call.place.inner?.cancel()
   }
 
   /// Runs the plugin's callback on one of its threads, unless the call is over by then.
@@ -172,11 +278,44 @@ final class PluginCore: Sendable {
     )
   }
 
+  /// Gives up a call, whose completion is stale from now on; its reader waits until that comes.
+  ///
+  /// So the engine knows how long the effects of the call may go on. Returns `false` if it is over.
+  @discardableResult func giveUp(_ call: PluginCall) -> Bool {
+    let id = call.id
+    // Before the id is taken: the completion may come right after.
+    givenUp.withLock { $0[id] = call }
+    guard end(call, id) else {
+      givenUp.withLock { _ = $0.removeValue(forKey: id) }
+      return false
+    }
+    strike("did not answer \(call.label) in time after it was cancelled")
+    for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    return true
+  }
+
+  /// Notes that a call that was given up has ended; `false` if there is none with this id.
+  @discardableResult func releaseGivenUp(_ id: UInt64) -> Bool {
+    guard let call = givenUp.withLock({ $0.removeValue(forKey: id) }) else { return false }
+    settle(
+      call,
+      .failed(PerdureError("interrupted", "plugin \(self.id) answered \(call.label) too late"))
+    )
+    return true
+  }
+
+  /// Stops waiting for the completions of calls that were given up.
+  func releaseAllGivenUp() {
+    for id in givenUp.withLock({ Array($0.keys) }) { releaseGivenUp(id) }
+  }
+
   func settle(_ call: PluginCall, _ outcome: CallOutcome) {
     forget(call)
     call.settle(outcome)
     if relay != nil { return }
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
+    call.transactions.close()
+    call.closeStreams()
   }
 
   // MARK: Requests
@@ -202,7 +341,7 @@ final class PluginCore: Sendable {
       return .busy
     }
     if let call {
-      guard call.add(request: id) else {
+      guard call.add(request: id, finishesAnyway: operation.finishesAnyway) else {
         _ = takeRequest(id)
         return .stale
       }
@@ -210,6 +349,16 @@ final class PluginCore: Sendable {
       looseRequests.withLock { _ = $0.insert(id) }
     }
     accepted(id)
+    if let call, call.place.isInline, name != "next" {
+      answer(
+        id,
+        .failed(
+          RequestFailure(.invalid, "an inline call can only ask for next", reason: "not_here")
+        )
+      )
+      return nil
+    }
+    if operation.pauses { call?.pause() }
     if let result = begin(request, id, input) { answer(id, result) }
     return nil
   }
@@ -225,6 +374,7 @@ final class PluginCore: Sendable {
   @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
     guard let request = takeRequest(id) else { return false }
     if let call = request.call {
+      if request.operation.pauses { call.resume() }
       call.remove(request: id)
     } else {
       looseRequests.withLock { _ = $0.remove(id) }
@@ -232,6 +382,10 @@ final class PluginCore: Sendable {
     guard let done = request.done else { return true }
     guard done.runsPlugin else {
       done(id, result)
+      return true
+    }
+    if request.call?.place.isInline == true {
+      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
       return true
     }
     threads.run { [name] in
@@ -255,6 +409,11 @@ final class PluginCore: Sendable {
     if let relay {
       guard request.cancelWork() else { return false }
       relay.cancel(id)
+      return true
+    }
+    if request.operation.finishesAnyway {
+      // Answered by what it comes to: it may be done already.
+      request.cancelWork()
       return true
     }
     // Answered before its work is cancelled, which would answer too.
@@ -289,7 +448,11 @@ final class PluginCore: Sendable {
     )
   }
 
-  func noteStaleCompletion() { strike("completed a call that was over; the answer was dropped") }
+  /// Takes a completion that came when its call was over.
+  func noteStaleCompletion(of id: UInt64) {
+    releaseGivenUp(id)
+    strike("completed a call that was over; the answer was dropped")
+  }
 
   func noteJunk(_ what: String) { strike(what) }
 }

@@ -48,6 +48,13 @@ struct RequestFailure: Error, Sendable {
     (isRetryable ? 1 : 0) | (code == .cancelled ? 2 : 0) | (code == .timeout ? 4 : 0)
   }
 
+  /// The failure as the end of a stream.
+  var json: JSON {
+    [
+      "code": .int(Int64(code.rawValue)), "message": .string(message), "detail": .object(detail),
+    ]
+  }
+
   /// The details that travel beside the message.
   var detail: JSONObject {
     var detail: JSONObject = ["reason": .string(reason)]

@@ -8,7 +8,8 @@ struct ToolExecution: Sendable {
   let tool: ManifestTool
   let target: ImmortalName
   let grace: Int64
-  let permits: [CallPermits]
+  /// How many calls of this tool run at once, if that is limited.
+  let own: CallSlots?
   let pace: StartPace
   let isClosing: @Sendable () -> Bool
 
@@ -34,15 +35,24 @@ struct ToolExecution: Sendable {
         hint: "pass a file or less data"
       )
     }
-    for (index, permit) in permits.enumerated() {
-      do { try await permit.take() } catch {
-        for taken in permits.prefix(index) { taken.give() }
-        throw cancelled(call)
-      }
-    }
-    let held = HeldPermits(permits)
+    guard let held = await slots(call) else { throw cancelled(call) }
     defer { held.finish() }
     return try await attempt(call, input, held)
+  }
+
+  private func slots(_ call: ToolCall) async -> HeldPermits? {
+    let waits = SlotWaits()
+    return await withTaskCancellationHandler {
+      await core.hold(
+        own,
+        .work,
+        at: call.taskId,
+        port: { call.host as? any ContributionPort },
+        waits: { waits.add($0) }
+      )
+    } onCancel: {
+      waits.cancel()
+    }
   }
 
   /// Starts the call until the plugin accepts it.
@@ -74,9 +84,11 @@ struct ToolExecution: Sendable {
       kind: .tool,
       label: "tool \(tool.name)",
       plugin: core.id,
-      host: call.host
+      host: call.host,
+      operations: call.invocation?.operations,
+      place: CallPlace(task: call.taskId, tool: call)
     )
-    let watch = GraceWatch(core: core, call: running, nanoseconds: grace + Self.margin)
+    let watch = GraceWatch(core: core, call: running, held, nanoseconds: grace + Self.margin)
     defer { watch.stop() }
     return await withTaskCancellationHandler {
       held.enter()
@@ -143,12 +155,15 @@ struct ToolExecution: Sendable {
     var message: JSONObject = [
       "ctx": [
         "conversation": call.conversationId.json, "task": call.taskId.json, "kind": "pi.tool",
-        "now": .int(call.host.clock().now), "settings": 1,
+        "now": .int(call.host.clock().now), "settings": .int(Int64(core.settingsRevision)),
       ],
       "callId": .string(call.callId), "arguments": call.arguments,
       "replay": .string(call.replay.rawValue),
     ]
     if call.recovered { message["recovered"] = true }
+    if let parent = call.parent {
+      message["parent"] = ["task": parent.taskId.json, "callId": .string(parent.callId)]
+    }
     if let window = call.outputWindow {
       message["outputWindow"] = [
         "maxBytes": .int(window.maxBytes), "maxLines": .int(window.maxLines),
@@ -160,25 +175,28 @@ struct ToolExecution: Sendable {
   }
 }
 
-/// Abandons a cancelled call when its grace is over.
+/// Gives up a cancelled call when its grace is over.
 private final class GraceWatch: Sendable {
   private let core: PluginCore
   private let call: PluginCall
+  private let held: HeldPermits
   private let nanoseconds: Int64
   private let request = PluginRequest(operation: .unknown("grace"), call: nil, done: nil)
 
-  init(core: PluginCore, call: PluginCall, nanoseconds: Int64) {
+  init(core: PluginCore, call: PluginCall, _ held: HeldPermits, nanoseconds: Int64) {
     self.core = core
     self.call = call
+    self.held = held
     self.nanoseconds = nanoseconds
   }
 
   func begin() {
     // Ends with the call, whose `stop` cancels it.
     request.attach(
-      Task { [core, call, nanoseconds] in
+      Task { [core, call, held, nanoseconds] in
         await core.environment.clock.sleep(nanoseconds: nanoseconds)
-        if !Task.isCancelled { core.abandon(call) }
+        // Other calls of the plugin go on; those of the tool are held back by the engine.
+        if !Task.isCancelled, core.giveUp(call) { held.finish() }
       }
     )
   }
@@ -187,7 +205,7 @@ private final class GraceWatch: Sendable {
 }
 
 /// Hands frames of output to the engine in order.
-private struct OutputFold {
+struct OutputFold {
   let host: any ToolCallHost
   let core: PluginCore
   private var skipped: SkippedOutput?

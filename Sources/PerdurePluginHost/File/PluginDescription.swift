@@ -251,7 +251,7 @@ package enum PluginFiles {
     for library in file.needed where !allowedLibraries.contains(where: library.hasPrefix) {
       warnings.append("it needs \(library), which other machines may lack; link it statically")
     }
-    return warnings + notKnown(manifest) + notServed(manifest)
+    return warnings + notKnown(manifest)
   }
 
   /// The pointers that are told; a manifest of a later version may have many.
@@ -270,18 +270,4 @@ package enum PluginFiles {
     "libc.so.", "libm.so.", "libpthread.so.", "libdl.so.", "librt.so.", "ld-linux", "libgcc_s.so.",
     "libstdc++.so.",
   ]
-
-  private static func notServed(_ manifest: Manifest) -> [String] {
-    let lists = [
-      ("sections", manifest.sections.count), ("hooks", manifest.hooks.count),
-      ("wraps", manifest.wraps.count), ("tasks", manifest.tasks.count),
-      ("documents", manifest.documents.count),
-      ("argument preparation", manifest.tools.count(where: \.prepare)),
-      ("dynamic registration", manifest.dynamic == nil ? 0 : 1),
-      ("health checks", manifest.health.count),
-    ]
-    let names = lists.filter { $0.1 > 0 }.map(\.0)
-    guard !names.isEmpty else { return [] }
-    return ["this version does not serve its \(names.joined(separator: ", ")) yet"]
-  }
 }

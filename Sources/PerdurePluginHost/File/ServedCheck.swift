@@ -12,21 +12,6 @@ extension PluginFiles {
         "use a newer host or make the interface optional"
       )
     }
-    if let hook = manifest.hooks.first(where: { $0.role == .guard }) {
-      throw refused(
-        path,
-        "guards \(hook.point), which this version cannot enforce",
-        "use a newer host"
-      )
-    }
-    if let wrap = manifest.wraps.first(where: { $0.role == .guard }) {
-      let what = wrap.tool.map { "tool \($0)" } ?? "section \(wrap.section ?? "")"
-      throw refused(
-        path,
-        "guards the \(what) with a wrap, which this version cannot enforce",
-        "use a newer host or make the wrap an observer"
-      )
-    }
   }
 
   /// Throws if a tool has parameters that cannot be checked here.
@@ -36,12 +21,26 @@ extension PluginFiles {
     _ checkSchema: (JSON) throws -> Void
   ) throws(PerdureError) {
     for tool in manifest.tools {
-      do { try checkSchema(tool.parameters) } catch {
+      do {
+        try checkSchema(tool.parameters)
+        if let schema = tool.structuredOutputSchema { try checkSchema(schema) }
+      } catch {
         let reason = (error as? PerdureError)?.message ?? "\(error)"
         throw refused(
           path,
           "has a tool \(tool.name) whose parameters cannot be checked here: \(reason)",
           "change the JSON Schema of the tool's parameters"
+        )
+      }
+    }
+    for task in manifest.tasks {
+      guard let schema = task.inputSchema else { continue }
+      do { try checkSchema(schema) } catch {
+        let reason = (error as? PerdureError)?.message ?? "\(error)"
+        throw refused(
+          path,
+          "has a task type \(task.type) whose inputs cannot be checked here: \(reason)",
+          "change the JSON Schema of the task's input"
         )
       }
     }

@@ -1,3 +1,4 @@
+import PerdureModel
 import PerdureValue
 
 extension CallOptions {
@@ -32,12 +33,15 @@ extension ManifestTool {
       return reader.members
     }
     structuredOutputSchema = try reader.object("structuredOutputSchema").map { .object($0.members) }
-    for (index, caller) in try reader.strings("callers").enumerated()
-    where caller != "model" && caller != "tools" {
-      throw .shape("a caller that is neither model nor tools", at: reader.path("callers/\(index)"))
+    let callers = try reader.optionalArray("callers") { (value, at) throws(BorderProblem) in
+      guard let caller = value.text.flatMap(ToolCaller.init(rawValue:)) else {
+        throw .shape("a caller that is neither model nor tools", at: at)
+      }
+      return caller
     }
+    self.callers = callers.map { Set($0) } ?? [.model, .tools]
     deferred = try reader.bool("deferred") ?? false
-    _ = reader.any("constrainedSampling")
+    constrainedSampling = reader.any("constrainedSampling")
     overrides = try reader.bool("overrides") ?? false
     _ = try reader.object("ffi")
     options = try CallOptions(&reader, inline: false)
@@ -63,11 +67,18 @@ extension ManifestHook {
     point = try reader.name("point", "a hook point", Self.isPoint)
     role = try reader.required("role", reader.word("role", as: ManifestRole.self))
     changes = try reader.bool("changes") ?? false
-    try reader.checkOrder()
+    order = try reader.order()
     tools = try reader.strings("tools")
     fields = try reader.any("fields") == nil ? nil : reader.strings("fields")
     options = try CallOptions(&reader, inline: true)
+    if role == .guard, Self.watched.contains(point) {
+      throw .shape("a guard of \(point), where nothing can be denied", at: reader.path("role"))
+    }
   }
+
+  private static let watched: Set<String> = [
+    "afterResponse", "onYield", "afterTools", "onAbort", "conversationCreated",
+  ]
 
   private static func isPoint(_ text: String) -> Bool {
     if points.contains(text) { return true }
@@ -85,16 +96,10 @@ extension ManifestWrap {
       throw .shape("a wrap without exactly one of tool and section", at: reader.pointer)
     }
     role = try reader.word("role", as: ManifestRole.self) ?? .guard
-    try reader.checkOrder()
-    _ = try reader.section("override") { reader throws(BorderProblem) in
-      _ = try reader.string("description")
-      _ = try reader.object("parameters")
-      _ = try reader.object("outputLimits")
-      for (name, only) in [("executionMode", "sequential"), ("replay", "unsafe")] {
-        if let word = try reader.string(name), word != only {
-          throw .shape("an override that is not stricter", at: reader.path(name))
-        }
-      }
+    order = try reader.order()
+    override = try reader.section("override", WrapOverride.init)
+    if override != nil, tool == nil {
+      throw .shape("an override of a section", at: reader.path("override"))
     }
     options = try CallOptions(&reader, inline: true)
   }
@@ -114,7 +119,7 @@ extension ManifestTask {
       )
     }
     migrates = try reader.integers("migrates")
-    _ = try reader.object("inputSchema")
+    inputSchema = try reader.object("inputSchema").map { .object($0.members) }
     hooks = try reader.names("hooks", "a hook name", Names.isTool)
     options = try CallOptions(&reader, inline: false)
   }
@@ -138,6 +143,8 @@ extension ManifestDocument {
     } else if history != nil || fork != nil {
       throw .shape("history or fork outside the scope conversation", at: reader.pointer)
     }
+    self.history = history.flatMap { DocumentHistory(rawValue: $0.rawValue) } ?? .latest
+    self.fork = fork.flatMap { DocumentFork(rawValue: $0.rawValue) } ?? .initial
     keyed = try reader.bool("keyed") ?? false
     initial = try reader.object("initial")?.members ?? [:]
     base = try reader.required("base", reader.any("base"))
@@ -149,15 +156,20 @@ extension ManifestDocument {
     }
     migrates = try reader.integers("migrates")
     create = try reader.word("create", as: Creation.self) ?? .onUse
+    if create == .withConversation, scope != .conversation || keyed {
+      throw .shape("a document that cannot come with a conversation", at: reader.path("create"))
+    }
   }
 }
 
 extension FieldReader {
-  /// Checks `order`, which moves a contribution before or after those of other plugins.
-  fileprivate mutating func checkOrder() throws(BorderProblem) {
-    _ = try section("order") { reader throws(BorderProblem) in
-      _ = try reader.names("before", "a plugin id", Names.isPluginID)
-      _ = try reader.names("after", "a plugin id", Names.isPluginID)
-    }
+  /// Gives where a contribution stands among those of other plugins.
+  fileprivate mutating func order() throws(BorderProblem) -> ContributionOrder {
+    try section("order") { reader throws(BorderProblem) in
+      ContributionOrder(
+        before: try reader.names("before", "a plugin id", Names.isPluginID),
+        after: try reader.names("after", "a plugin id", Names.isPluginID)
+      )
+    } ?? ContributionOrder()
   }
 }

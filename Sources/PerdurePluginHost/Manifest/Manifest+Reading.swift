@@ -162,7 +162,8 @@ extension Manifest {
       try reader.word("conversations", as: ManifestPermissions.Conversations.self) ?? .own
     for name in ["network", "models", "tools"] { try reader.patterns(name) }
     for name in ["secrets", "documents"] { _ = try reader.strings(name) }
-    for name in ["approvals", "files"] { _ = try reader.bool(name) }
+    permissions.approvals = try reader.bool("approvals") ?? false
+    _ = try reader.bool("files")
     return permissions
   }
 }

@@ -1,4 +1,4 @@
-internal import PerdureModel
+package import PerdureModel
 package import PerdureValue
 
 /// What a plugin says about itself, read before any of its code runs.
@@ -84,6 +84,8 @@ package struct ManifestPermissions: Sendable {
   package var json: JSONObject = [:]
   package var environment: Environment?
   package var conversations = Conversations.own
+  /// Whether it may ask people.
+  package var approvals = false
 }
 
 /// How long a call may take, and beside how many others.
@@ -106,6 +108,8 @@ package struct ManifestTool: Sendable {
   package var prepare: Bool
   package var outputLimits: JSONObject?
   package var structuredOutputSchema: JSON?
+  package var callers: Set<ToolCaller>
+  package var constrainedSampling: JSON?
   package var deferred: Bool
   package var overrides: Bool
   package var options: CallOptions
@@ -134,6 +138,7 @@ package struct ManifestHook: Sendable {
   package var changes: Bool
   package var tools: [String]
   package var fields: [String]?
+  package var order: ContributionOrder
   package var options: CallOptions
 }
 
@@ -142,6 +147,8 @@ package struct ManifestWrap: Sendable {
   package var tool: String?
   package var section: String?
   package var role: ManifestRole
+  package var order: ContributionOrder
+  package var override: WrapOverride?
   package var options: CallOptions
 }
 
@@ -152,6 +159,7 @@ package struct ManifestTask: Sendable {
   package var phases: [String]
   package var initial: JSON
   package var migrates: [Int]
+  package var inputSchema: JSON?
   package var hooks: [String]
   package var options: CallOptions
 }
@@ -164,6 +172,8 @@ package struct ManifestDocument: Sendable {
   package var kind: String
   package var version: Int
   package var scope: Scope
+  package var history: DocumentHistory
+  package var fork: DocumentFork
   package var keyed: Bool
   package var initial: JSONObject
   package var base: JSON

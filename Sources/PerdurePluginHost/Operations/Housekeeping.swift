@@ -34,6 +34,17 @@ extension OperationSchema {
       body: .now { (run, input) throws(OperationProblem) in run.report(input) }
     ),
     OperationSchema(
+      name: "metric",
+      classes: .all,
+      isOneWay: true,
+      outlivesRun: true,
+      members: [
+        .needs("name", .short), .takes("add", .number), .takes("set", .number),
+        .takes("observe", .number), .takes("labels", .object),
+      ],
+      body: .now { (run, input) throws(OperationProblem) in try run.metric(input) }
+    ),
+    OperationSchema(
       name: "clock",
       classes: .all,
       worksInTransaction: true,
@@ -56,7 +67,11 @@ extension OperationSchema {
       classes: [.tool, .task, .abort, .hook, .created, .section],
       members: [],
       body: .later { run, _ in
-        try await run.call?.host?.barrier()
+        if let operations = run.call?.operations {
+          try await operations.barrier()
+        } else {
+          try await run.call?.host?.barrier()
+        }
         return .object([:])
       }
     ),
@@ -71,6 +86,24 @@ extension OperationSchema {
       classes: .all,
       members: [.needs("scope", .word(["plugin", "run"]))],
       body: .now { (run, input) throws(OperationProblem) in try run.settings(input) }
+    ),
+    OperationSchema(
+      name: "secret.get",
+      classes: .all,
+      members: [.needs("name", .text)],
+      body: .now { (run, input) throws(OperationProblem) in try run.secret(input) }
+    ),
+    OperationSchema(
+      name: "registry.get",
+      classes: .all,
+      members: [],
+      body: .now { (run, _) throws(OperationProblem) in .object(try run.registry()) }
+    ),
+    OperationSchema(
+      name: "content.read",
+      classes: [.tool, .task, .abort, .hook, .created, .section],
+      members: [.needs("source", .handle)],
+      body: .now { (run, input) throws(OperationProblem) in try run.content(input) }
     ),
     OperationSchema(
       name: "output.flush",
@@ -116,7 +149,7 @@ extension OperationRun {
 
   var clock: JSONObject {
     let (now, monotonic) =
-      call?.host?.clock()
+      call?.operations?.clock() ?? call?.host?.clock()
       ?? (core.environment.clock.now(), core.environment.clock.monotonic())
     return ["now": .int(now), "monotonicNs": .string("\(monotonic)")]
   }
@@ -130,6 +163,7 @@ extension OperationRun {
     if let fields = input["fields"]?.object, !fields.isEmpty {
       line += " " + JSON.object(fields).compactText
     }
+    line = core.masked(line)
     if line.utf8.count > LogBudget.lineLimit {
       line = String(decoding: line.utf8.prefix(LogBudget.lineLimit), as: UTF8.self) + "…"
     }
@@ -138,7 +172,9 @@ extension OperationRun {
   }
 
   func report(_ input: Arguments) -> RequestResult {
-    if let host = call?.host {
+    if let operations = call?.operations {
+      operations.report(input.text("message"))
+    } else if let host = call?.host {
       host.report(input.text("message"))
     } else {
       send("extension_error", input.text("message"))
@@ -170,7 +206,12 @@ extension OperationRun {
 
   func settings(_ input: Arguments) throws(OperationProblem) -> RequestResult {
     guard input.text("scope") == "run" else {
-      return .object(["settings": .object(core.settings), "revision": 1])
+      return .object([
+        "settings": .object(core.settings), "revision": .int(Int64(core.settingsRevision)),
+      ])
+    }
+    if let operations = call?.operations {
+      return .object(["settings": try asking { () throws in try operations.settings() }])
     }
     guard let host = call?.host else {
       throw OperationProblem(
@@ -180,6 +221,76 @@ extension OperationRun {
       )
     }
     return .object(["settings": try asking { () throws in try host.settings() }])
+  }
+
+  func metric(_ input: Arguments) throws(OperationProblem) -> RequestResult {
+    let kinds = PluginMetric.Kind.allCases.filter { input[$0.rawValue] != nil }
+    guard kinds.count == 1, let kind = kinds.first, let value = input[kind.rawValue]?.double else {
+      throw OperationProblem(
+        .invalid,
+        "metric takes exactly one of add, set and observe",
+        reason: "shape",
+        at: ""
+      )
+    }
+    core.environment.metric(
+      PluginMetric(
+        plugin: core.id,
+        name: input.text("name"),
+        kind: kind,
+        value: value,
+        labels: input["labels"]?.object ?? [:]
+      )
+    )
+    return .object([:])
+  }
+
+  func secret(_ input: Arguments) throws(OperationProblem) -> RequestResult {
+    let name = input.text("name")
+    guard core.grants.secrets.contains(name) else {
+      throw denied("the secret \(name)", "ask for the permission secrets: [\"\(name)\"]")
+    }
+    guard let value = core.environment.secret(core.id, name) else {
+      throw OperationProblem(
+        .invalid,
+        "the operator has bound no value to the secret \(name)",
+        reason: "not_found"
+      )
+    }
+    core.keepSecret(value)
+    return .bytes(Array(value.utf8), .text)
+  }
+
+  func registry() throws(OperationProblem) -> JSONObject {
+    let operations = call?.operations
+    let extensions = try asking { () throws in try operations?.extensions() ?? [] }
+    return [
+      "extensions": .array(
+        extensions.map { listing in
+          [
+            "name": .string(JSONString(listing.name)),
+            "version": .string(JSONString(listing.version)),
+            "tools": ContributionMessage.names(listing.tools),
+            "sections": ContributionMessage.names(listing.sections),
+            "hooks": ContributionMessage.names(listing.hooks),
+            "wraps": ContributionMessage.names(listing.wraps),
+            "tasks": .array(
+              listing.tasks.map {
+                ["type": .string(JSONString($0.type)), "version": .int($0.version)]
+              }
+            ),
+          ]
+        }
+      )
+    ]
+  }
+
+  func content(_ input: Arguments) throws(OperationProblem) -> RequestResult {
+    let source = input.text("source")
+    guard let (bytes, type) = call?.place.images.content(source) else {
+      throw .unknownHandle(source)
+    }
+    return .bytes(bytes, type)
   }
 
   func flush() -> RequestResult? {

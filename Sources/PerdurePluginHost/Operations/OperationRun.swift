@@ -45,14 +45,32 @@ struct OperationRun: Sendable {
         reason: "not_here"
       )
     }
+    guard let call else { return }
+    if call.hasEndedRun, !schema.outlivesRun {
+      throw OperationProblem(.stale, "the run of the task is over", reason: "ended")
+    }
+    if call.transactions.isOpen, !schema.worksInTransaction {
+      throw OperationProblem(
+        .invalid,
+        "\(schema.name) cannot be asked for while the call has a transaction",
+        reason: "in_transaction"
+      )
+    }
   }
 
   /// Lets a task do it that the request owns and that ends with the request.
   func later(_ body: @escaping @Sendable (OperationRun) async throws -> RequestResult) {
+    let pausing = request.operation.pauses ? call?.operations : nil
     request.attach(
       Task {
         do {
-          core.answer(id, try await body(self))
+          let result =
+            if let pausing {
+              try await pausing.standingStill { try await body(self) }
+            } else {
+              try await body(self)
+            }
+          core.answer(id, result)
         } catch {
           core.answer(id, .failed(Self.failure(of: error)))
         }
@@ -68,21 +86,5 @@ struct OperationRun: Sendable {
   /// Sends a report of the plugin.
   func send(_ type: String, _ message: String) {
     core.environment.report(Report(type: type, message: message, extensionName: core.id))
-  }
-
-  /// What a plugin is told of an error of the host.
-  static func failure(of error: any Error) -> OperationProblem {
-    if let problem = error as? OperationProblem { return problem }
-    guard let error = error as? PerdureError else {
-      return error is CancellationError
-        ? OperationProblem(.cancelled, "the operation was cancelled", reason: "abort")
-        : OperationProblem(.internal, "the host failed to do it: \(error)", reason: "host")
-    }
-    switch error.code {
-    case .invocationEnded: return OperationProblem(.stale, error.message, reason: "ended")
-    case .closed: return OperationProblem(.stale, error.message, reason: "closing")
-    case .cancelled: return OperationProblem(.cancelled, error.message, reason: "abort")
-    default: return OperationProblem(.internal, error.message, reason: error.code.rawValue)
-    }
   }
 }

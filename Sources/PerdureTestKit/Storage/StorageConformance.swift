@@ -167,3 +167,27 @@ extension DocumentRecord {
     DocumentRecord(id, kind, .conversation(conversation), history: .rewindable, fork: .asOf)
   }
 }
+
+/// Runs all cases for every store, each on one that `open` makes, plainly and reopened after each
+/// commit; throws what differed first.
+///
+/// `open` is given a number: the same one means the same store, opened anew.
+public func runStorageConformance(
+  open: @escaping @Sendable (_ store: Int) async throws -> any ConformanceStore
+) async throws {
+  for (round, reopens) in [false, true].enumerated() {
+    for (place, test) in StorageConformance.cases.enumerated() {
+      let number = round * StorageConformance.cases.count + place
+      let harness = try await StorageHarness(reopensAfterCommits: reopens) {
+        try await open(number)
+      }
+      do {
+        try await test.run(harness)
+      } catch {
+        await harness.close()
+        throw ConformanceFailure("\(test.name): \(error)")
+      }
+      await harness.close()
+    }
+  }
+}

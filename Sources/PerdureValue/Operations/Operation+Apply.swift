@@ -226,3 +226,9 @@ extension PathSegment {
     .unresolvablePath("index \(json.compactText) of \(count) elements")
   }
 }
+
+/// Returns what a value becomes by a batch of operations, as `JSON.applying` does.
+public func applyOperations(
+  _ operations: [Operation],
+  to value: JSON
+) throws(OperationError) -> JSON { try value.applying(operations) }

@@ -1,17 +1,28 @@
 /// A JSON Schema (2020-12), ready to check values.
 ///
-/// Served are `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`,
-/// `anyOf`, `oneOf`, the bounds of numbers, the lengths of strings and arrays, and `$ref` within
-/// the document. Annotations are ignored; a schema with any other assertion is refused, so that
-/// nothing passes that its author wanted to forbid.
+/// Served are all keywords of the draft that assert something, references and names within the
+/// document, and `dependencies` of older drafts. Annotations are ignored, `format` and the
+/// `content` keywords among them. Refused is what would have another meaning elsewhere: references
+/// to other documents, `$schema` of another maker, and assertions of other drafts, so that nothing
+/// passes that its author wanted to forbid.
+///
+/// Regular expressions are those of ECMA-262 with Unicode, without references back to groups.
 public struct JSONSchema: Sendable {
-  let nodes: [SchemaNode]
+  let nodes: [SchemaNode.Box]
   let root: Int
+  /// The dynamic anchors of each resource.
+  let anchors: [[String: Int]]
+
+  init(nodes: [SchemaNode], root: Int, anchors: [[String: Int]]) {
+    self.nodes = nodes.map { SchemaNode.Box($0) }
+    self.root = root
+    self.anchors = anchors
+  }
 
   /// Compiles a schema; throws when it has an assertion that is not served or makes no sense.
   public init(compiling document: JSON) throws(SchemaError) {
     var compiler = SchemaCompiler(document: document)
-    (nodes, root) = try compiler.compile()
+    self = try compiler.compile()
   }
 
   /// Returns how `value` breaks the schema, at most a hundred ways; empty if it is valid.
@@ -30,76 +41,5 @@ public struct JSONSchema: Sendable {
   public func coerce(_ value: JSON) -> JSON {
     var coercion = SchemaCoercion(schema: self)
     return coercion.coerce(value)
-  }
-}
-
-/// One schema of a document.
-struct SchemaNode: Sendable {
-  /// `false` as a schema, which no value satisfies.
-  var isNever = false
-  var types: [JSONType] = []
-  var properties: [JSONString: Int] = [:]
-  var required: [JSONString] = []
-  var additionalProperties: Int?
-  var items: Int?
-  var allowed: [JSON]?
-  var constant: JSON?
-  var anyOf: [Int]?
-  var oneOf: [Int]?
-  var reference: Int?
-  var bounds: [Bound] = []
-  var minLength: Int64?
-  var maxLength: Int64?
-  var minItems: Int64?
-  var maxItems: Int64?
-
-  /// One bound of a number.
-  struct Bound: Sendable {
-    var kind: Kind
-    var limit: JSON
-
-    enum Kind: String, CaseIterable, Sendable {
-      case minimum
-      case maximum
-      case exclusiveMinimum
-      case exclusiveMaximum
-    }
-  }
-
-  /// Schemas that look at the same value.
-  var sameValue: [Int] { (reference.map { [$0] } ?? []) + (anyOf ?? []) + (oneOf ?? []) }
-}
-
-/// The types of JSON Schema.
-enum JSONType: String, Sendable {
-  case null
-  case boolean
-  case integer
-  case number
-  case string
-  case array
-  case object
-
-  func matches(_ value: JSON) -> Bool {
-    switch (self, value) {
-    case (.null, .null), (.boolean, .bool), (.string, .string), (.array, .array),
-      (.object, .object), (.number, .int), (.number, .double), (.number, .bigInteger),
-      (.integer, .int), (.integer, .bigInteger):
-      true
-    case (.integer, .double(let number)): number.rounded() == number
-    default: false
-    }
-  }
-
-  static func name(of value: JSON) -> String {
-    switch value {
-    case .null: "null"
-    case .bool: "boolean"
-    case .int, .bigInteger: "integer"
-    case .double: "number"
-    case .string: "string"
-    case .array: "array"
-    case .object: "object"
-    }
   }
 }

@@ -19,18 +19,27 @@ struct SchemaCoercion {
     defer { depthLeft += 1 }
     let node = schema.nodes[index]
     var value = value
-    if let reference = node.reference { value = coerce(value, reference) }
-    for alternatives in [node.anyOf, node.oneOf] {
+    if let reference = node.value.reference { value = coerce(value, reference) }
+    for part in node.value.more?.keywords.allOf ?? [] { value = coerce(value, part) }
+    for alternatives in [node.value.anyOf, node.value.oneOf] {
       if let alternatives { value = coerce(value, toOneOf: alternatives) }
     }
-    if !node.types.isEmpty, !node.types.contains(where: { $0.matches(value) }) {
-      value = node.types.lazy.compactMap { Self.scalar(value, as: $0) }.first ?? value
+    if !node.value.types.isEmpty, !node.value.types.contains(where: { $0.matches(value) }) {
+      value = node.value.types.lazy.compactMap { Self.scalar(value, as: $0) }.first ?? value
     }
     switch value {
     case .object(let members): return .object(coerce(members, node))
     case .array(let elements):
-      guard let items = node.items else { return value }
-      return .array(elements.map { coerce($0, items) })
+      let prefix = node.value.more?.keywords.prefixItems ?? []
+      guard node.value.items != nil || !prefix.isEmpty else { return value }
+      return .array(
+        elements.enumerated().map { index, element in
+          guard let next = index < prefix.count ? prefix[index] : node.value.items else {
+            return element
+          }
+          return coerce(element, next)
+        }
+      )
     default: return value
     }
   }
@@ -44,15 +53,17 @@ struct SchemaCoercion {
     return value
   }
 
-  private mutating func coerce(_ members: JSONObject, _ node: SchemaNode) -> JSONObject {
-    guard !node.properties.isEmpty || node.additionalProperties != nil else { return members }
+  private mutating func coerce(_ members: JSONObject, _ node: SchemaNode.Box) -> JSONObject {
+    guard !node.value.properties.isEmpty || node.value.additionalProperties != nil else {
+      return members
+    }
     var coerced = JSONObject()
     for (key, value) in members {
-      guard let next = node.properties[key] ?? node.additionalProperties else {
+      guard let next = node.value.properties[key] ?? node.value.additionalProperties else {
         coerced[key] = value
         continue
       }
-      if value.isNull, node.properties[key] != nil, !node.required.contains(key),
+      if value.isNull, node.value.properties[key] != nil, !node.value.required.contains(key),
         !check.isValid(next, value)
       {
         continue

@@ -3,47 +3,72 @@
 /// It works from a list instead of recursing, and names places by numbers instead of pointers, so
 /// that a hostile document costs no more than its size.
 struct SchemaCompiler {
-  private let document: JSON
-  private var nodes: [SchemaNode] = []
+  let document: JSON
+  var nodes: [SchemaNode] = []
+  /// The document, and what has an `$id` within it.
+  var resources: [SchemaResource] = []
+  var resourceOfURI: [SchemaURI: Int] = [:]
+  /// References, which are followed when all names are known.
+  var references: [Reference] = []
   private var waiting: [(node: Int, schema: JSON, place: Place)] = []
-  private var nodeOfPlace: [Place: Int] = [:]
+  private(set) var nodeOfPlace: [Place: Int] = [:]
   private var placeOfNode: [Place] = []
   private var steps: [Step: Place] = [:]
   private var stepOfPlace: [Step?] = [nil]
+  private var patterns: [JSONString: SchemaPattern] = [:]
+  private var patternSize = 0
 
   /// A place in the document; 0 is the whole.
-  private typealias Place = Int
+  typealias Place = Int
 
   private struct Step: Hashable {
     var parent: Place
     var segment: JSONString
   }
 
+  /// A `$ref` or `$dynamicRef` of a node.
+  struct Reference {
+    var node: Int
+    var text: String
+    var isDynamic: Bool
+  }
+
   private static let maxNodes = 100_000
   private static let maxSameValueDepth = 64
+  private static let maxPatternSize = 200_000
 
   init(document: JSON) { self.document = document }
 
-  mutating func compile() throws(SchemaError) -> (nodes: [SchemaNode], root: Int) {
-    let root = node(of: document, at: 0)
-    while let (node, schema, place) = waiting.popLast() {
-      guard nodes.count <= Self.maxNodes else { throw .tooLarge(at: pointer(place)) }
-      nodes[node] = try compile(schema, at: place)
+  mutating func compile() throws(SchemaError) -> JSONSchema {
+    resources = [SchemaResource(uri: .nameless, root: document, place: 0)]
+    resourceOfURI[.nameless] = 0
+    let root = node(of: document, at: 0, in: 0)
+    while true {
+      while let (node, schema, place) = waiting.popLast() {
+        guard nodes.count <= Self.maxNodes else { throw .tooLarge(at: pointer(place)) }
+        try compile(schema, at: place, into: node)
+      }
+      // Where they lead may be no place that was looked at before.
+      guard let reference = references.popLast() else { break }
+      try follow(reference)
     }
     try checkSameValueDepth()
-    return (nodes, root)
+    return JSONSchema(nodes: nodes, root: root, anchors: resources.map { $0.dynamicAnchors })
   }
 
-  private mutating func node(of schema: JSON, at place: Place) -> Int {
+  // MARK: Places
+
+  mutating func node(of schema: JSON, at place: Place, in resource: Int) -> Int {
     if let known = nodeOfPlace[place] { return known }
     nodes.append(SchemaNode())
+    nodes[nodes.count - 1].resource = resource
     placeOfNode.append(place)
     nodeOfPlace[place] = nodes.count - 1
     waiting.append((nodes.count - 1, schema, place))
     return nodes.count - 1
   }
 
-  private mutating func place(_ segment: JSONString, in parent: Place) -> Place {
+  mutating func place(_ segment: JSONString, in parent: Place) -> Place {
     let step = Step(parent: parent, segment: segment)
     if let known = steps[step] { return known }
     stepOfPlace.append(step)
@@ -51,7 +76,7 @@ struct SchemaCompiler {
     return stepOfPlace.count - 1
   }
 
-  private func pointer(_ place: Place) -> String {
+  func pointer(_ place: Place) -> String {
     var segments: [String] = []
     var current = place
     while let step = stepOfPlace[current] {
@@ -61,139 +86,107 @@ struct SchemaCompiler {
     return SchemaPointer.text(segments.reversed())
   }
 
-  private mutating func compile(_ schema: JSON, at place: Place) throws(SchemaError) -> SchemaNode {
-    var node = SchemaNode()
-    switch schema {
-    case .bool(let allows): node.isNever = !allows
-    case .object(let members):
-      for (keyword, value) in members {
-        try compile(keyword.string, value, at: place, into: &node)
-      }
-    default: throw .invalidKeyword("schema", at: pointer(place), expected: "an object or a boolean")
-    }
-    return node
-  }
+  func pointer(ofNode node: Int) -> String { pointer(placeOfNode[node]) }
+
+  // MARK: Schemas
 
   private mutating func compile(
-    _ keyword: String,
-    _ value: JSON,
+    _ schema: JSON,
     at place: Place,
-    into node: inout SchemaNode
+    into node: Int
   ) throws(SchemaError) {
-    func invalid(_ expected: String) -> SchemaError {
-      .invalidKeyword(keyword, at: pointer(place), expected: expected)
-    }
-    switch keyword {
-    case "type": node.types = try types(value, or: invalid("a type or a list of types"))
-    case "enum":
-      guard let allowed = value.array else { throw invalid("an array") }
-      node.allowed = allowed
-    case "const": node.constant = value
-    case "required":
-      guard let names = value.array else { throw invalid("an array of strings") }
-      for name in names {
-        guard let name = name.string else { throw invalid("an array of strings") }
-        node.required.append(name)
-      }
-    case "properties":
-      guard let members = value.object else { throw invalid("an object of schemas") }
-      node.properties = children(members, "properties", at: place)
-    case "$defs", "definitions":
-      guard let members = value.object else { throw invalid("an object of schemas") }
-      _ = children(members, JSONString(keyword), at: place)
-    case "additionalProperties": node.additionalProperties = child(keyword, value, at: place)
-    case "items": node.items = child(keyword, value, at: place)
-    case "anyOf": node.anyOf = try alternatives(keyword, value, at: place)
-    case "oneOf": node.oneOf = try alternatives(keyword, value, at: place)
-    case "minLength": node.minLength = try length(value, or: invalid("a length"))
-    case "maxLength": node.maxLength = try length(value, or: invalid("a length"))
-    case "minItems": node.minItems = try length(value, or: invalid("a length"))
-    case "maxItems": node.maxItems = try length(value, or: invalid("a length"))
-    case "$ref": node.reference = try reference(value, at: place)
-    // An inner resource would give "#" another meaning.
-    case "$id" where place != 0: throw .unsupportedKeyword(keyword, at: pointer(place))
-    default:
-      if let kind = SchemaNode.Bound.Kind(rawValue: keyword) {
-        guard JSONType.number.matches(value) else { throw invalid("a number") }
-        node.bounds.append(SchemaNode.Bound(kind: kind, limit: value))
-      } else if Self.unsupported.contains(keyword) {
-        throw .unsupportedKeyword(keyword, at: pointer(place))
-      }
+    switch schema {
+    case .bool(let allows): nodes[node].isNever = !allows
+    case .object(let members):
+      var scope = SchemaScope(place: place, node: node, resource: nodes[node].resource)
+      try name(members, &scope, schema)
+      for (keyword, value) in members { try compile(keyword.string, value, in: &scope) }
+      if scope.hasRare { scope.result.more = SchemaNode.More(scope.rare) }
+      // References of this node come later and keep what is there.
+      nodes[node] = scope.result
+    default: throw .invalidKeyword("schema", at: pointer(place), expected: "an object or a boolean")
     }
   }
 
-  private func types(_ value: JSON, or error: SchemaError) throws(SchemaError) -> [JSONType] {
-    var types: [JSONType] = []
-    for name in value.array ?? [value] {
-      guard let type = name.text.flatMap(JSONType.init(rawValue:)) else { throw error }
-      types.append(type)
-    }
-    guard !types.isEmpty else { throw error }
-    return types
+  func invalid(_ keyword: String, _ scope: SchemaScope, _ expected: String) -> SchemaError {
+    .invalidKeyword(keyword, at: pointer(scope.place), expected: expected)
   }
 
-  private func length(_ value: JSON, or error: SchemaError) throws(SchemaError) -> Int64 {
+  func length(_ keyword: String, _ value: JSON, _ scope: SchemaScope) throws(SchemaError) -> Int64 {
     if case .bigInteger(let digits) = value, !digits.hasPrefix("-") { return .max }
-    guard let length = value.int, length >= 0 else { throw error }
+    guard let length = value.int, length >= 0 else { throw invalid(keyword, scope, "a length") }
     return length
   }
 
-  private mutating func child(_ keyword: String, _ schema: JSON, at parent: Place) -> Int {
-    node(of: schema, at: place(JSONString(keyword), in: parent))
+  func names(
+    _ keyword: String,
+    _ value: JSON,
+    _ scope: SchemaScope
+  ) throws(SchemaError) -> [JSONString] {
+    guard let elements = value.array else {
+      throw invalid(keyword, scope, "an array of strings")
+    }
+    var names: [JSONString] = []
+    for element in elements {
+      guard let name = element.string else { throw invalid(keyword, scope, "an array of strings") }
+      names.append(name)
+    }
+    return names
   }
 
-  private mutating func children(
-    _ members: JSONObject,
-    _ keyword: JSONString,
-    at parent: Place
-  ) -> [JSONString: Int] {
-    let group = place(keyword, in: parent)
-    var children: [JSONString: Int] = [:]
-    for (key, schema) in members { children[key] = node(of: schema, at: place(key, in: group)) }
+  mutating func child(_ keyword: String, _ schema: JSON, _ scope: SchemaScope) -> Int {
+    node(of: schema, at: place(JSONString(keyword), in: scope.place), in: scope.resource)
+  }
+
+  mutating func children(
+    _ keyword: String,
+    _ value: JSON,
+    _ scope: SchemaScope
+  ) throws(SchemaError) -> [(key: JSONString, schema: Int)] {
+    guard let members = value.object else {
+      throw invalid(keyword, scope, "an object of schemas")
+    }
+    let group = place(JSONString(keyword), in: scope.place)
+    var children: [(key: JSONString, schema: Int)] = []
+    for (key, schema) in members {
+      children.append((key, node(of: schema, at: place(key, in: group), in: scope.resource)))
+    }
     return children
   }
 
-  private mutating func alternatives(
+  mutating func list(
     _ keyword: String,
     _ value: JSON,
-    at parent: Place
+    _ scope: SchemaScope
   ) throws(SchemaError) -> [Int] {
     guard let schemas = value.array, !schemas.isEmpty else {
-      throw .invalidKeyword(keyword, at: pointer(parent), expected: "a non-empty array of schemas")
+      throw invalid(keyword, scope, "a non-empty array of schemas")
     }
-    let group = place(JSONString(keyword), in: parent)
-    var alternatives: [Int] = []
+    let group = place(JSONString(keyword), in: scope.place)
+    var list: [Int] = []
     for (position, schema) in schemas.enumerated() {
-      alternatives.append(node(of: schema, at: place("\(position)", in: group)))
+      list.append(node(of: schema, at: place("\(position)", in: group), in: scope.resource))
     }
-    return alternatives
+    return list
   }
 
-  private mutating func reference(_ value: JSON, at origin: Place) throws(SchemaError) -> Int {
-    guard let text = value.string?.unicode else {
-      throw .invalidKeyword("$ref", at: pointer(origin), expected: "a reference")
+  mutating func pattern(
+    _ keyword: String,
+    _ source: JSONString,
+    _ scope: SchemaScope
+  ) throws(SchemaError) -> SchemaPattern {
+    if let known = patterns[source] { return known }
+    let pattern: Pattern
+    do { pattern = try Pattern(source) } catch {
+      throw invalid(keyword, scope, "a regular expression that can be used: \(error.text)")
     }
-    let unresolved = SchemaError.unresolvedReference(text, at: pointer(origin))
-    guard text.utf8.first == UInt8(ascii: "#"),
-      let segments = SchemaPointer.segments(ofFragment: String(text.dropFirst()))
-    else { throw unresolved }
-    var (target, targetPlace) = (document, 0)
-    for segment in segments {
-      switch target {
-      case .object(let members):
-        guard let member = members[segment] else { throw unresolved }
-        target = member
-      case .array(let elements):
-        guard let index = Int(segment.string), "\(index)" == segment.string,
-          elements.indices.contains(index)
-        else { throw unresolved }
-        target = elements[index]
-      default: throw unresolved
-      }
-      targetPlace = place(segment, in: targetPlace)
-    }
-    return node(of: target, at: targetPlace)
+    patternSize += pattern.program.instructions.count
+    guard patternSize <= Self.maxPatternSize else { throw .tooLarge(at: pointer(scope.place)) }
+    patterns[source] = SchemaPattern(pattern: pattern, source: source)
+    return SchemaPattern(pattern: pattern, source: source)
   }
+
+  // MARK: Bounds
 
   /// Refuses schemas that would be applied to one value without end, or in a very long chain.
   private func checkSameValueDepth() throws(SchemaError) {
@@ -215,14 +208,31 @@ struct SchemaCompiler {
       throw .endlessReference(at: pointer(placeOfNode[endless]))
     }
   }
+}
 
-  /// Assertions and references of any draft that are not served.
-  private static let unsupported: Set<String> = [
-    "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef", "$vocabulary",
-    "additionalItems", "allOf", "contains", "dependencies", "dependentRequired", "dependentSchemas",
-    "disallow", "divisibleBy", "else", "extends", "if", "id", "maxContains", "maxProperties",
-    "minContains", "minProperties", "multipleOf", "not", "nullable", "pattern",
-    "patternProperties", "prefixItems", "propertyNames", "then", "unevaluatedItems",
-    "unevaluatedProperties", "uniqueItems",
-  ]
+/// A document, or a part of one that has a name of its own.
+struct SchemaResource {
+  var uri: SchemaURI
+  var root: JSON
+  var place: SchemaCompiler.Place
+  /// The schemas that `$anchor` and `$dynamicAnchor` name.
+  var anchors: [String: Int] = [:]
+  var dynamicAnchors: [String: Int] = [:]
+}
+
+/// One schema while it is compiled.
+struct SchemaScope {
+  var place: SchemaCompiler.Place
+  var node: Int
+  var resource: Int
+  var result = SchemaNode()
+  var rare = RareKeywords() { didSet { hasRare = true } }
+  private(set) var hasRare = false
+
+  init(place: SchemaCompiler.Place, node: Int, resource: Int) {
+    self.place = place
+    self.node = node
+    self.resource = resource
+    result.resource = resource
+  }
 }

@@ -78,7 +78,7 @@ enum SchemaPointer {
     return segments
   }
 
-  private static func percentDecoded(_ text: String) -> [UInt8]? {
+  static func percentDecoded(_ text: String) -> [UInt8]? {
     var bytes: [UInt8] = []
     var rest = Array(text.utf8)[...]
     while let byte = rest.popFirst() {

@@ -55,13 +55,20 @@ enum Fixtures {
   }
 
   /// A script that calls the gate and says what it answered.
-  static func gateScript(_ journal: Journal, in folder: Folder, says: String = "") -> String {
+  static func gateScript(
+    _ journal: Journal,
+    in folder: Folder,
+    says: String = "",
+    mib: Int = 0
+  )
+    -> String
+  {
     folder.write(
       """
       {"turns": [
         {"steps": [{"toolCall": {"id": "c", "name": "wait", "arguments":
           {"journal": "\(journal.path)", "gate": "\(folder.file("gate"))",
-           "says": "\(says)"}}}]},
+           "says": "\(says)", "mib": \(mib)}}}]},
         {"steps": [{"text": "It says: "}, {"toolResult": "c"}]}
       ]}
       """,

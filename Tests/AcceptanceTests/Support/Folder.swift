@@ -36,8 +36,11 @@ final class Folder: Sendable {
   }
 
   /// Returns the bytes of a file; none if there is no such file.
-  func bytes(of name: String) -> [UInt8] {
-    let descriptor = unsafe open(file(name), O_RDONLY | O_CLOEXEC)
+  func bytes(of name: String) -> [UInt8] { Self.bytes(at: file(name)) }
+
+  /// Returns the bytes of any file; none if there is no such file.
+  static func bytes(at path: String) -> [UInt8] {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return [] }
     defer { close(descriptor) }
     var bytes: [UInt8] = []

@@ -26,6 +26,15 @@ enum Program {
     /// Sends a signal.
     func signal(_ number: Int32) { kill(pid, number) }
 
+    /// The most memory that it has had so far.
+    ///
+    /// What `wait4` reports will not do: a program inherits the peak of the one that started it.
+    var peakKiB: Int? {
+      String(decoding: Folder.bytes(at: "/proc/\(pid)/status"), as: UTF8.self)
+        .split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        .flatMap { Int($0.filter(\.isNumber)) }
+    }
+
     /// Returns what it came to, once it has ended.
     func wait() -> Finished {
       var status: Int32 = 0

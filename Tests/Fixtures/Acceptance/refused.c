@@ -37,7 +37,7 @@ PDR_MANIFEST(START "\"tools\": [" TOOL("a") ", " TOOL("a") "]}");
 PDR_MANIFEST(START "\"execution\": {\"mode\": \"runner\"}, \"tools\": [" TOOL("a") "]}");
 #elif CASE == CASE_KEYWORD
 PDR_MANIFEST(START "\"tools\": [{\"name\": \"a\", \"description\": \"\", \"parameters\":"
-                   " {\"type\": \"object\", \"patternProperties\": {}}}]}");
+                   " {\"type\": \"object\", \"nullable\": true}}]}");
 #elif CASE == CASE_TYPE
 PDR_MANIFEST(START "\"tools\": [{\"name\": \"a\", \"description\": \"\", \"parameters\":"
                    " {\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"int\"}}}}]}");

@@ -14,7 +14,9 @@
 
 PDR_PLUGIN_NOTE("c");
 PDR_MANIFEST("{\"manifest\": 1, \"id\": \"bench.border\", \"version\": \"1.0.0\", \"runtime\": \"c\","
-             " \"tools\": [" TOOL("raw") "," TOOL("text") "," TOOL("json") "]}");
+             " \"tools\": [" TOOL("raw") "," TOOL("text") "," TOOL("json") "],"
+             " \"hooks\": [{\"point\": \"beforeTool\", \"role\": \"guard\", \"inline\": true}],"
+             " \"wraps\": [{\"tool\": \"raw\", \"role\": \"observer\", \"inline\": true}]}");
 
 static const pdr_calls_1 *calls;
 static char text[1024];
@@ -33,6 +35,8 @@ static int32_t answer(pdr_id id, const char *media_type, const void *bytes, size
 
 static int32_t start(void *state, const pdr_call *call) {
   (void)state;
+  if (call->target.ptr[0] != 't')
+    return calls->complete(calls->ctx, call->id, PDR_OK, NULL, NULL);
   switch (call->target.len > 5 ? call->target.ptr[5] : 0) {
   case 'r': return answer(call->id, PDR_MEDIA_BYTES, call->input->ptr, call->input->len);
   case 't': return answer(call->id, PDR_MEDIA_TEXT, text, sizeof text);

@@ -1,0 +1,200 @@
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// What a plugin has registered while it runs, beside its manifest.
+struct Registrations: Sendable {
+  static let limit = 256
+
+  private(set) var tools: [ManifestTool] = []
+  private(set) var sections: [ManifestSection] = []
+  private(set) var hooks: [ManifestHook] = []
+  /// Counts the changes.
+  private(set) var revision = 0
+
+  /// The manifest with what was registered.
+  func applied(to manifest: Manifest) -> Manifest {
+    var whole = manifest
+    for tool in tools {
+      whole.tools.removeAll { $0.name == tool.name }
+      whole.tools.append(tool)
+    }
+    for section in sections {
+      whole.sections.removeAll { $0.key == section.key }
+      whole.sections.append(section)
+    }
+    whole.hooks += hooks
+    return whole
+  }
+
+  /// Adds elements, each in the place of its namesake; throws if one is more than was asked for.
+  mutating func add(
+    tools newTools: [ManifestTool],
+    sections newSections: [ManifestSection],
+    hooks newHooks: [ManifestHook],
+    to manifest: Manifest
+  ) throws(CallRefusal) {
+    for tool in newTools {
+      try Self.check(tool, manifest)
+      tools.removeAll { $0.name == tool.name }
+      tools.append(tool)
+    }
+    for section in newSections {
+      try Self.check(section, manifest)
+      sections.removeAll { $0.key == section.key }
+      sections.append(section)
+    }
+    for hook in newHooks {
+      guard manifest.dynamic?.hooks == true, hook.role == .observer else {
+        throw CallRefusal(
+          .permission,
+          "a hook of \(hook.point) is not among what may be registered"
+        )
+      }
+      hooks.append(hook)
+    }
+    guard tools.count + sections.count + hooks.count <= Self.limit else {
+      throw CallRefusal(.limit, "more than \(Self.limit) elements would be registered")
+    }
+    revision += 1
+  }
+
+  /// Takes elements back; names that were never registered are passed over.
+  mutating func remove(tools names: [String], sections keys: [String], hooks points: [String]) {
+    tools.removeAll { names.contains($0.name) }
+    sections.removeAll { keys.contains($0.key) }
+    hooks.removeAll { points.contains($0.point) }
+    revision += 1
+  }
+
+  private static func check(_ tool: ManifestTool, _ manifest: Manifest) throws(CallRefusal) {
+    if let declared = manifest.tools.first(where: { $0.name == tool.name }) {
+      let isStricter =
+        tool.replay == declared.replay && tool.overrides == declared.overrides
+        && tool.callers.isSubset(of: declared.callers)
+      guard isStricter else {
+        throw CallRefusal(.permission, "the tool \(tool.name) was declared stricter than this")
+      }
+      return
+    }
+    guard fits(tool.name, manifest.dynamic?.tools), tool.replay == .unsafe, !tool.overrides else {
+      throw CallRefusal(
+        .permission,
+        "the tool \(tool.name) is not among what the manifest says may be registered"
+      )
+    }
+  }
+
+  private static func check(_ section: ManifestSection, _ manifest: Manifest) throws(CallRefusal) {
+    if manifest.sections.contains(where: { $0.key == section.key }) { return }
+    guard fits(section.key, manifest.dynamic?.sections) else {
+      throw CallRefusal(
+        .permission,
+        "the section \(section.key) is not among what the manifest says may be registered"
+      )
+    }
+  }
+
+  private static func fits(_ name: String, _ pattern: String?) -> Bool {
+    guard let pattern else { return false }
+    return Grants.Patterns.some([pattern]).fits(name)
+  }
+}
+
+extension OperationSchema {
+  private static let elements: [OperationMember] = [
+    .takes("tools", .list(.object, 0...Registrations.limit)),
+    .takes("sections", .list(.object, 0...Registrations.limit)),
+    .takes("hooks", .list(.object, 0...Registrations.limit)),
+  ]
+  private static let names: [OperationMember] = [
+    .takes("tools", .list(.text, 0...Registrations.limit)),
+    .takes("sections", .list(.text, 0...Registrations.limit)),
+    .takes("hooks", .list(.text, 0...Registrations.limit)),
+  ]
+
+  static let registration: [OperationSchema] = [
+    OperationSchema(
+      name: "register",
+      classes: [.plugin, .none],
+      members: elements,
+      body: .now { (run, input) throws(OperationProblem) in try run.register(input) }
+    ),
+    OperationSchema(
+      name: "unregister",
+      classes: [.plugin, .none],
+      members: names,
+      body: .now { (run, input) throws(OperationProblem) in
+        func list(_ name: String) -> [String] {
+          (input[name]?.array ?? []).compactMap { $0.text }
+        }
+        return try run.changeRegistrations { (all, _) throws(CallRefusal) in
+          all.remove(tools: list("tools"), sections: list("sections"), hooks: list("hooks"))
+        }
+      }
+    ),
+  ]
+}
+
+extension OperationRun {
+  fileprivate func register(_ input: Arguments) throws(OperationProblem) -> RequestResult {
+    var reader = FieldReader(input.object)
+    let tools: [ManifestTool]
+    let sections: [ManifestSection]
+    let hooks: [ManifestHook]
+    do throws(BorderProblem) {
+      tools = try reader.objects("tools", ManifestTool.init)
+      sections = try reader.objects("sections", ManifestSection.init)
+      hooks = try reader.objects("hooks", ManifestHook.init)
+    } catch {
+      throw OperationProblem(error, of: "register")
+    }
+    for tool in tools {
+      try asking { () throws in
+        do { try core.environment.checkSchema(tool.parameters) } catch {
+          throw CallRefusal(
+            .shape,
+            "the parameters of the tool \(tool.name) cannot be checked here"
+          )
+        }
+      }
+    }
+    return try changeRegistrations { (all, manifest) throws(CallRefusal) in
+      try all.add(tools: tools, sections: sections, hooks: hooks, to: manifest)
+    }
+  }
+
+  /// Changes what is registered and publishes it; a refused change leaves what was published.
+  fileprivate func changeRegistrations(
+    _ change: (inout Registrations, Manifest) throws(CallRefusal) -> Void
+  ) throws(OperationProblem) -> RequestResult {
+    let manifest = core.manifest
+    let result: Result<Registrations, CallRefusal> = core.registrations.withLock { all in
+      var next = all
+      do throws(CallRefusal) { try change(&next, manifest) } catch { return .failure(error) }
+      all = next
+      return .success(next)
+    }
+    switch result {
+    case .success(let all):
+      core.publish(all)
+      return .object(["revision": .int(Int64(all.revision))])
+    case .failure(let refusal):
+      core.strike("asked to register what it may not: \(refusal.message)")
+      throw Self.failure(of: refusal)
+    }
+  }
+}
+
+extension PluginCore {
+  /// Tells whoever follows what the plugin contributes now.
+  fileprivate func publish(_ registrations: Registrations) {
+    guard let build = publishing.withLock({ $0.build }) else { return }
+    let value = build(registrations.applied(to: manifest))
+    let followers = publishing.withLock { publishing in
+      publishing.current = value
+      return publishing.followers
+    }
+    for follower in followers { follower(value) }
+  }
+}
