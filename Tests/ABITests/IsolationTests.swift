@@ -135,7 +135,7 @@ import Testing
   }
 
   @Test func `a plugin sees no secrets of the host's environment`() async throws {
-    setenv("PERDURE_TEST_SECRET", "hunter2", 1)
+    unsafe setenv("PERDURE_TEST_SECRET", "hunter2", 1)
     let bench = try await load()
     #expect(try await bench.text("variables") == "none")
     _ = await bench.plugin.close()

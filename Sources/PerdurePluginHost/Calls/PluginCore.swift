@@ -290,6 +290,8 @@ final class PluginCore: Sendable {
       return false
     }
     strike("did not answer \(call.label) in time after it was cancelled")
+    // A process of its own is ended, which also ends the call.
+    defer { call.remote?.abandon() }
     for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
     return true
   }

@@ -223,6 +223,8 @@ final class RunnerConnection: RemoteCalls {
     deactivated.fire(nil)
     for (id, call) in left.1 where core.end(call, id) { core.settle(call, .failed(fault(death))) }
     for entered in left.0 { entered.left(core.environment.clock.monotonic() &- entered.begin) }
+    // Nothing of the plugin runs any more.
+    core.releaseAllGivenUp()
     core.cancelLooseRequests()
     died.fire(death)
     onDeath(self, death)
@@ -332,7 +334,7 @@ final class RunnerConnection: RemoteCalls {
     state.withLock { _ = $0.open.removeValue(forKey: frame.call) }
     if core.end(entered.call, frame.call) {
       entered.call.refused(frame.status)
-    } else {
+    } else if !core.releaseGivenUp(frame.call) {
       core.strike("refused \(entered.call.label) after it had completed it")
     }
   }
@@ -365,7 +367,7 @@ final class RunnerConnection: RemoteCalls {
     try checkIssued(frame.call)
     guard let call = state.withLock({ $0.open.removeValue(forKey: frame.call) }),
       let slot = core.calls.claim(frame.call)
-    else { return core.noteStaleCompletion() }
+    else { return core.noteStaleCompletion(of: frame.call) }
     core.calls.unpin(slot)
     guard frame.status != 0 else {
       do throws(BorderProblem) {

@@ -16,7 +16,7 @@
 PDR_PLUGIN_NOTE("c");
 PDR_MANIFEST(
     "{\"manifest\":1,\"id\":\"test.doom\",\"version\":\"1.0.0\",\"runtime\":\"c\","
-    "\"execution\":{\"mode\":\"runner\",\"maxConcurrency\":64,\"graceMs\":100,"
+    "\"execution\":{\"mode\":\"runner\",\"maxConcurrency\":65,\"graceMs\":100,"
     "\"limits\":{\"memoryMiB\":64,\"files\":64}},"
     "\"tools\":[" TOOL("echo", "\"replay\":\"safe\",") "," TOOL("hold", "") "," TOOL("segv", "")
     "," TOOL("abort", "") "," TOOL("exit", "") "," TOOL("quit", "") "," TOOL("overflow", "")
