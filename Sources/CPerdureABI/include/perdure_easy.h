@@ -1,5 +1,5 @@
 /*
- * perdure_easy.h - tools in C with a few lines each, on top of perdure.h. MIT licence.
+ * perdure_easy.h - plugins in C with a few lines each, on top of perdure.h. MIT licence.
  *
  *   #include "perdure_easy.h"
  *
@@ -15,7 +15,7 @@
  *
  *   PDR_EASY_PLUGIN({"greet", greet})
  *
- * Sections, hooks and wraps stand in the same list, under their whole targets:
+ * Sections, hooks, wraps and phases of tasks stand in the same list, under their whole targets:
  *
  *   static int32_t check(pdr_easy_call *call) {
  *     pdr_str tool;
@@ -25,7 +25,7 @@
  *
  *   PDR_EASY_PLUGIN({"greet", greet}, {"hook:beforeTool", check}, {"wrap:tool:read", pdr_easy_pass})
  *
- * A tool runs inside pdr_plugin.start: it takes at most 50 ms, or its manifest says blocking: true.
+ * A function runs inside pdr_plugin.start: it takes at most 50 ms, or its manifest says blocking: true.
  * It answers exactly once and returns what the answering function returned; if it returns without an
  * answer, the call fails with a sentence saying so.
  * Nothing here allocates. Arguments are read in place and only at their top level.
@@ -230,16 +230,57 @@ static inline int pdr_easy_escape_(pdr_easy_reader *reader) {
   return pdr_easy_queue_(reader, unit);
 }
 
+/* Finds a member of members of a JSON object, such as "call.arguments.text"; 1 and its JSON in value,
+ * or 0. No key on the way may have a dot or 64 bytes. */
+static inline int pdr_easy_find(pdr_str object, const char *path, pdr_str *value) {
+  char key[64];
+  for (;;) {
+    size_t length = strcspn(path, ".");
+    if (length >= sizeof key) return 0;
+    memcpy(key, path, length);
+    key[length] = 0;
+    if (!pdr_easy_member(object, key, value)) return 0;
+    if (!path[length]) return 1;
+    object = *value;
+    path += length + 1;
+  }
+}
+
+/* Finds the item of a JSON array; 1 and its JSON in value, or 0 if the array ends before it. */
+static inline int pdr_easy_item(pdr_str array, size_t index, pdr_str *value) {
+  const uint8_t *at = array.ptr, *end;
+  if (!at || array.len == PDR_ABSENT || array.len < 2 || *at != '[') return 0;
+  end = at + array.len;
+  for (at++;; index--) {
+    const uint8_t *start = pdr_easy_space_(at, end);
+    at = pdr_easy_after_value_(start, end);
+    if (!at || at == start) return 0;
+    if (index == 0) {
+      value->ptr = start;
+      value->len = (size_t)(at - start);
+      return 1;
+    }
+    at = pdr_easy_space_(at, end);
+    if (at >= end || *at != ',') return 0;
+    at++;
+  }
+}
+
+/* Opens the JSON of a string, of any length, for pdr_easy_next; 0 if it is no string. */
+static inline int pdr_easy_open_value(pdr_str value, pdr_easy_reader *reader) {
+  memset(reader, 0, sizeof *reader);
+  if (value.len == PDR_ABSENT || value.len < 2 || value.ptr[0] != '"') return 0;
+  reader->at = value.ptr + 1;
+  reader->end = value.ptr + value.len - 1;
+  return 1;
+}
+
 /* Opens a string argument of any length for pdr_easy_next; 0 if there is no such string. */
 static inline int pdr_easy_open(const pdr_easy_call *call, const char *key,
                                 pdr_easy_reader *reader) {
   pdr_str value;
   memset(reader, 0, sizeof *reader);
-  if (!pdr_easy_member(call->arguments, key, &value) || value.len < 2 || value.ptr[0] != '"')
-    return 0;
-  reader->at = value.ptr + 1;
-  reader->end = value.ptr + value.len - 1;
-  return 1;
+  return pdr_easy_member(call->arguments, key, &value) && pdr_easy_open_value(value, reader);
 }
 
 /* The next byte of the UTF-8 text, or -1 at its end. */
@@ -251,16 +292,15 @@ static inline int pdr_easy_next(pdr_easy_reader *reader) {
   return c == '\\' ? pdr_easy_escape_(reader) : c;
 }
 
-/* Copies a string argument to buffer, with a NUL behind it; 0 if there is no such string, if it does
- * not fit, or if it holds a NUL itself. buffer is empty then. */
-static inline int pdr_easy_string(const pdr_easy_call *call, const char *key, char *buffer,
-                                  size_t capacity) {
+/* Copies the text of the JSON of a string to buffer, with a NUL behind it; 0 if it is no string, if
+ * it does not fit, or if it holds a NUL itself. buffer is empty then. */
+static inline int pdr_easy_text(pdr_str value, char *buffer, size_t capacity) {
   pdr_easy_reader reader;
   size_t count = 0;
   int byte;
   if (!buffer || capacity == 0) return 0;
   buffer[0] = 0;
-  if (!pdr_easy_open(call, key, &reader)) return 0;
+  if (!pdr_easy_open_value(value, &reader)) return 0;
   while ((byte = pdr_easy_next(&reader)) >= 0) {
     if (byte == 0 || count + 1 >= capacity) {
       buffer[0] = 0;
@@ -272,13 +312,20 @@ static inline int pdr_easy_string(const pdr_easy_call *call, const char *key, ch
   return 1;
 }
 
-/* Reads an integer argument; 0, and value untouched, if there is none or it is out of range. */
-static inline int pdr_easy_integer(const pdr_easy_call *call, const char *key, int64_t *value) {
-  pdr_str text;
+/* The same for an argument. */
+static inline int pdr_easy_string(const pdr_easy_call *call, const char *key, char *buffer,
+                                  size_t capacity) {
+  pdr_str value;
+  if (buffer && capacity > 0) buffer[0] = 0;
+  return pdr_easy_member(call->arguments, key, &value) && pdr_easy_text(value, buffer, capacity);
+}
+
+/* Reads the JSON of an integer; 0, and value untouched, if it is none or out of range. */
+static inline int pdr_easy_number(pdr_str text, int64_t *value) {
   size_t i = 0;
   int negative;
   int64_t sum = 0;
-  if (!pdr_easy_member(call->arguments, key, &text)) return 0;
+  if (text.len == PDR_ABSENT || text.len == 0) return 0;
   negative = text.ptr[0] == '-';
   if (negative) i = 1;
   if (i == text.len) return 0;
@@ -292,6 +339,12 @@ static inline int pdr_easy_integer(const pdr_easy_call *call, const char *key, i
   if (!negative && sum == INT64_MIN) return 0;
   *value = negative ? sum : -sum;
   return 1;
+}
+
+/* Reads an integer argument; 0, and value untouched, if there is none or it is out of range. */
+static inline int pdr_easy_integer(const pdr_easy_call *call, const char *key, int64_t *value) {
+  pdr_str text;
+  return pdr_easy_member(call->arguments, key, &text) && pdr_easy_number(text, value);
 }
 
 /* Reads a truth value; 0, and value untouched, if there is none. */
@@ -444,6 +497,25 @@ static inline int32_t pdr_easy_answerf(pdr_easy_call *call, const char *format, 
   return pdr_easy_complete(call, PDR_MEDIA_TEXT, buffer, (size_t)length);
 }
 
+/* Answers with JSON that is formatted like this, at most 16,383 bytes. Texts that are not known to
+ * need no escape go in as the JSON that they came in: pdr_easy_answer_json(call,
+ * "{\"details\": %.*s}", PDR_EASY_JSON(value)). */
+PDR_EASY_FORMAT_(2, 3)
+static inline int32_t pdr_easy_answer_json(pdr_easy_call *call, const char *format, ...) {
+  char buffer[16384];
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(buffer, sizeof buffer, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof buffer)
+    return pdr_easy_fail(call, "the plugin's answer is longer than pdr_easy_answer_json can format");
+  return pdr_easy_complete(call, PDR_MEDIA_JSON, buffer, (size_t)length);
+}
+
+/* What "%.*s" of a format takes for a pdr_str. */
+#define PDR_EASY_JSON(str) (int)(str).len, (const char *)(str).ptr
+
 /* Sends a piece of output ahead of the answer: progress for whoever watches. The answer replaces it
  * for the model; a failure or a crash keeps it. 0, or PDR_E_WOULD_BLOCK when it was not taken. */
 static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
@@ -453,6 +525,25 @@ static inline int32_t pdr_easy_emit(pdr_easy_call *call, const char *text) {
   blob.ptr = (const uint8_t *)text;
   blob.len = text ? strlen(text) : 0;
   blob.media_type = pdr_easy_str(PDR_MEDIA_TEXT);
+  return call->calls->emit(call->calls->ctx, call->call->id, &blob);
+}
+
+/* Sends a frame that is formatted JSON with one of "details" and "diagnostic", at most 4,095 bytes;
+ * PDR_E_INVALID if it is longer. */
+PDR_EASY_FORMAT_(2, 3)
+static inline int32_t pdr_easy_emit_json(pdr_easy_call *call, const char *format, ...) {
+  char buffer[4096];
+  pdr_blob blob;
+  int length;
+  va_list list;
+  va_start(list, format);
+  length = vsnprintf(buffer, sizeof buffer, format, list);
+  va_end(list);
+  if (length < 0 || (size_t)length >= sizeof buffer) return PDR_E_INVALID;
+  memset(&blob, 0, sizeof blob);
+  blob.size = (uint32_t)sizeof blob;
+  blob.ptr = (const uint8_t *)buffer;
+  blob.len = (size_t)length;
   return call->calls->emit(call->calls->ctx, call->call->id, &blob);
 }
 
@@ -583,9 +674,29 @@ static inline int32_t pdr_easy_refuse_(pdr_errbuf *err, int32_t code, const char
   return code;
 }
 
+static inline int pdr_easy_begins_(pdr_str text, const char *front) {
+  size_t length = strlen(front);
+  return text.len >= length && memcmp(text.ptr, front, length) == 0;
+}
+
+/* What a plugin answers that has nothing to say. */
+static inline int32_t pdr_easy_default_(pdr_easy_call *call) {
+  pdr_str target = call->call->target;
+  if (target.len == 16 && pdr_easy_begins_(target, "settings.changed"))
+    return pdr_easy_answer_json(call, "{}");
+  if (target.len == 8 && pdr_easy_begins_(target, "selftest"))
+    return pdr_easy_answer_json(call, "{\"checks\":[]}");
+  if (pdr_easy_begins_(target, "task.abort:"))
+    return pdr_easy_answer_json(
+        call, "{\"state\":{\"status\":\"terminal\",\"outcome\":{\"status\":\"aborted\"}}}");
+  if (!pdr_easy_begins_(target, "tool:")) return PDR_E_UNSUPPORTED;
+  return pdr_easy_fail(call, "the manifest names a tool that PDR_EASY_PLUGIN lacks");
+}
+
 static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *call,
                                       const pdr_easy_tool *tools, size_t count) {
   size_t i;
+  int32_t status;
   pdr_str input;
   pdr_easy_call easy;
   easy.calls = calls;
@@ -611,9 +722,8 @@ static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *
     if (!easy.answered) pdr_easy_fail(&easy, "the tool returned without an answer");
     return PDR_OK;
   }
-  if (call->target.len < 5 || memcmp(call->target.ptr, "tool:", 5) != 0) return PDR_E_UNSUPPORTED;
-  pdr_easy_fail(&easy, "the manifest names a tool that PDR_EASY_PLUGIN lacks");
-  return PDR_OK;
+  status = pdr_easy_default_(&easy);
+  return easy.answered ? PDR_OK : status;
 }
 
 static inline int32_t pdr_easy_enter_(const pdr_host *host, const pdr_calls_1 **calls,
