@@ -34,6 +34,11 @@ let package = Package(
       providers: [.apt(["libcurl4-openssl-dev"])]
     ),
     .systemLibrary(
+      name: "CSodium",
+      pkgConfig: "libsodium",
+      providers: [.apt(["libsodium-dev"])]
+    ),
+    .systemLibrary(
       name: "CSQLite",
       pkgConfig: "sqlite3",
       providers: [.apt(["libsqlite3-dev"])]
@@ -58,7 +63,7 @@ let package = Package(
     ),
     .target(
       name: "PerdurePluginHost",
-      dependencies: ["CPerdureABI", "CPerdureLinux", "PerdureModel", "PerdureValue"],
+      dependencies: ["CPerdureABI", "CPerdureLinux", "CSodium", "PerdureModel", "PerdureValue"],
       swiftSettings: base
     ),
     .target(
