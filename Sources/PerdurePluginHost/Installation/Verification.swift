@@ -107,7 +107,7 @@ extension PluginFiles {
   }
 
   /// Throws `plugin_refused` if two plugins register the same, unless one says that it overrides.
-  static func checkConflicts(
+  package static func checkConflicts(
     of manifest: Manifest,
     with others: [Manifest],
     _ path: String
