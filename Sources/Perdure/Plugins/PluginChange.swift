@@ -18,7 +18,9 @@ public struct PluginChange: Sendable {
   public var isEnabled: Bool
   /// Whether anything is other than before.
   public var hasChanged: Bool
-  /// What it registers that a person should see, and what this version does not serve.
+  /// What it brings, such as "tool grep" or "hook beforeTool (guard)".
+  public var registers: [String]
+  /// What this version of Perdure does not serve of it.
   public var warnings: [String]
   /// Whether the state of the old version was lost.
   public var hasLostState = false
@@ -36,6 +38,7 @@ public struct PluginChange: Sendable {
     isFirstUse = plan.staged?.isFirstUse ?? false
     isEnabled = plan.after?.state == .enabled
     hasChanged = plan.before != plan.after
+    registers = plan.staged.map { $0.description.manifest.registers } ?? []
     warnings = plan.staged?.description.warnings ?? []
   }
 
@@ -50,6 +53,7 @@ public struct PluginChange: Sendable {
       object["firstUse"] = .bool(isFirstUse)
       object["state"] = .string(isEnabled ? "enabled" : "disabled")
     }
+    if !registers.isEmpty { object["registers"] = .array(registers.map { .string($0) }) }
     if !warnings.isEmpty { object["warnings"] = .array(warnings.map { .string($0) }) }
     if hasLostState { object["stateLost"] = true }
     if !blockedTasks.isEmpty { object["blockedTasks"] = .array(blockedTasks.map { $0.json }) }

@@ -96,7 +96,9 @@ private final class LeaseEnd: Sendable {
   func wait(within limit: Duration, on clock: any HostClock) async -> Bool {
     // Ends with this function: it is cancelled when the lease has ended.
     let timer = Task {
-      await clock.sleep(nanoseconds: limit.milliseconds.multipliedReportingOverflow(by: 1_000_000).0)
+      await clock.sleep(
+        nanoseconds: limit.milliseconds.multipliedReportingOverflow(by: 1_000_000).0
+      )
       if !Task.isCancelled { self.answer(false) }
     }
     defer { timer.cancel() }

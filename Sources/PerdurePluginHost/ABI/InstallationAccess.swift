@@ -52,7 +52,9 @@ enum InstallationAccess {
     guard descriptor >= 0 else { throw failure(path, "cannot be opened") }
     defer { close(descriptor) }
     // Some file systems know no such thing; those keep names without it.
-    guard fsync(descriptor) == 0 || errno == EINVAL else { throw failure(path, "cannot be flushed") }
+    guard fsync(descriptor) == 0 || errno == EINVAL else {
+      throw failure(path, "cannot be flushed")
+    }
   }
 
   /// Gives a file or a folder another name, in the place of what has that name.

@@ -1,5 +1,4 @@
 extension Base64 {
-
   /// Gives the bytes, or `nil` for a text that `encode` would not give.
   static func decode(_ text: some StringProtocol) -> [UInt8]? {
     let characters = Array(text.utf8)

@@ -170,7 +170,9 @@ extension InstallationFolder {
   ) throws(PerdureError) {
     let path = library(of: record.id, record.release)
     let manifest: Manifest
-    if let staged { manifest = staged } else {
+    if let staged {
+      manifest = staged
+    } else {
       manifest = try PluginFiles.examine(path: path).description.manifest
     }
     var others: [Manifest] = []

@@ -18,7 +18,9 @@ struct Version: Comparable {
       return isLess(one, other)
     }
     // A version without a tail comes after those with one.
-    if left.words.isEmpty || right.words.isEmpty { return !left.words.isEmpty && right.words.isEmpty }
+    if left.words.isEmpty || right.words.isEmpty {
+      return !left.words.isEmpty && right.words.isEmpty
+    }
     for (one, other) in zip(left.words, right.words) where one != other {
       switch (isNumber(one), isNumber(other)) {
       case (true, true): return isLess(one, other)

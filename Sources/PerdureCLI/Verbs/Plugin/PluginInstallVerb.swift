@@ -71,7 +71,7 @@ enum PluginInstallVerb {
   /// The text of a key, which may stand in a file.
   private static func key(_ text: String) throws -> String {
     guard HostText.kind(ofPath: text) == .file else { return text }
-    let bytes = try HostText.file(text, limit: 65_536, what: "the key")
+    let bytes = try HostText.file(at: text, called: "the key", limit: 65_536)
     return String(decoding: bytes, as: UTF8.self)
   }
 

@@ -98,7 +98,9 @@ enum PluginListVerb {
       guard let value else { return }
       lines.append("  \(title)" + String(repeating: " ", count: 10 - title.count) + value)
     }
-    if let description = object["manifest"]?["description"]?.text { lines.append("  \(description)") }
+    if let description = object["manifest"]?["description"]?.text {
+      lines.append("  \(description)")
+    }
     add("state", object["state"]?.text)
     add("signer", object["signer"]?.text ?? "none")
     add("isolation", object["isolation"]?.text)
@@ -116,7 +118,8 @@ enum PluginListVerb {
 
   private static func good(_ object: JSONObject) -> String {
     let count = object["plugins"]?.int ?? 0
-    return count == 1 ? "the plugin is as it was installed"
+    return count == 1
+      ? "the plugin is as it was installed"
       : "\(count) plugins are as they were installed"
   }
 

@@ -167,3 +167,18 @@ private struct PluginParameters {
     )
   }
 }
+
+extension InstalledPlugins {
+  /// What runs, as the header line of a run tells it.
+  var headers: [JSON] {
+    // Whoever damages the folder meanwhile does not change what runs.
+    ((try? list()) ?? []).compactMap { plugin in
+      guard let running = plugin.running else { return nil }
+      return [
+        "id": .string(plugin.id), "version": .string(running.version),
+        "digest": .string(running.digest), "isolation": .string(running.isolation.rawValue),
+        "installed": true,
+      ]
+    }
+  }
+}

@@ -115,9 +115,11 @@ enum StoredTasks {
     if case .memory = address { return }
     // One that cannot be read is not worse off without its files.
     guard address.exists, let inspection = try? PluginInspection(path: plugin.path) else { return }
-    let types = Set((inspection.json["manifest"]?["tasks"]?.array ?? []).compactMap {
-      $0["type"]?.text
-    })
+    let types = Set(
+      (inspection.json["manifest"]?["tasks"]?.array ?? []).compactMap {
+        $0["type"]?.text
+      }
+    )
     guard !types.isEmpty else { return }
     let reader = try await address.openReader(isNamed: arguments.has("store"))
     let tasks: [TaskRecord]
