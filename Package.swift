@@ -128,8 +128,8 @@ let package = Package(
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
-        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
-        "TestPrograms",
+        "Perdure", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureStorage",
+        "PerdureTestKit", "PerdureValue", "TestPrograms",
       ],
       path: "Tests/CrashProcess",
       swiftSettings: base

@@ -121,6 +121,9 @@ extension InstalledPlugins {
       old.record.isRequired == after.isRequired
     {
       try await installation.base.commit(plan)
+      if let contribution = old.contribution, plan.before?.isPinned != after.isPinned {
+        try harness.engine.registry.install(contribution, isPinned: after.isPinned)
+      }
       return PluginChange(plan)
     }
     var change = PluginChange(plan)
@@ -218,7 +221,7 @@ extension InstalledPlugins {
     try registry.install(contribution, isPinned: new.record.isPinned)
     do { try await installation.base.commit(plan) } catch {
       if let old, let before = old.contribution {
-        try registry.install(before, isPinned: old.record.isPinned)
+        try registry.install(before, isPinned: plan.before?.isPinned ?? false)
       } else {
         registry.uninstall(plan.id)
       }
@@ -291,7 +294,7 @@ extension InstalledPlugins {
     }
     do { try await installation.base.commit(plan) } catch {
       if let contribution = old.contribution {
-        try harness.engine.registry.install(contribution, isPinned: old.record.isPinned)
+        try harness.engine.registry.install(contribution, isPinned: plan.before?.isPinned ?? false)
       }
       throw error
     }

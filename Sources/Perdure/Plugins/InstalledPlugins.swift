@@ -82,6 +82,12 @@ public final class InstalledPlugins: Sendable {
           state.order.append(record.id)
         }
       }
+      // What replaces the tools of others comes behind them.
+      plugins.state.withLock { state in
+        let replacing = state.order.filter { state.generations[$0]?.replacesTools == true }
+        state.order.removeAll { replacing.contains($0) }
+        state.order += replacing
+      }
       return plugins
     } catch {
       await plugins.close()
@@ -99,6 +105,8 @@ public final class InstalledPlugins: Sendable {
   // MARK: The harness
 
   /// What a harness is opened with, in order.
+  ///
+  /// Not to be kept: an old version is closed when nobody holds what it brought.
   public var extensions: [Extension] {
     state.withLock { state in
       state.order.compactMap { state.generations[$0]?.contribution }
@@ -169,15 +177,19 @@ public final class InstalledPlugins: Sendable {
   /// Comes after the end of the harness. The second call does nothing.
   @discardableResult
   public func close() async -> [String] {
-    let (generations, work) = state.withLock { state in
+    let lastChange = state.withLock { state in
       state.isClosed = true
+      return state.lastChange
+    }
+    await lastChange?.value
+    let (generations, work) = state.withLock { state in
       defer {
         state.generations = [:]
         state.harness = nil
       }
       return (
         state.order.compactMap { state.generations[$0] } + state.draining.values.map(\.generation),
-        state.draining.values.map(\.work) + [state.lastChange].compactMap(\.self)
+        state.draining.values.map(\.work)
       )
     }
     var problems: [String] = []
@@ -185,6 +197,8 @@ public final class InstalledPlugins: Sendable {
       generation.withdraw()
       problems += await generation.plugin.close()
     }
+    // Whoever keeps an extension keeps its lease, too.
+    for task in work { task.cancel() }
     for task in work { await task.value }
     return problems
   }

@@ -30,6 +30,11 @@ final class PluginGeneration: Sendable {
     await end.wait(within: limit, on: clock)
   }
 
+  /// Whether it has tools that take the place of those of others.
+  var replacesTools: Bool {
+    plugin.loaded.description.manifest.tools.contains { $0.overrides }
+  }
+
   /// What a host tells of it.
   var running: InstalledPlugin.Running {
     InstalledPlugin.Running(
@@ -102,12 +107,16 @@ private final class LeaseEnd: Sendable {
       if !Task.isCancelled { self.answer(false) }
     }
     defer { timer.cancel() }
-    return await withCheckedContinuation { continuation in
-      let hasEnded = state.withLock { state in
-        if !state.hasEnded { state.waiters.append(continuation) }
-        return state.hasEnded
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let hasEnded = state.withLock { state in
+          if !state.hasEnded, !Task.isCancelled { state.waiters.append(continuation) }
+          return state.hasEnded || Task.isCancelled ? state.hasEnded : nil
+        }
+        if let hasEnded { continuation.resume(returning: hasEnded) }
       }
-      if hasEnded { continuation.resume(returning: true) }
+    } onCancel: {
+      answer(false)
     }
   }
 }

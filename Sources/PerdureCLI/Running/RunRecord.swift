@@ -46,7 +46,9 @@ struct RunRecord: Sendable, Equatable {
     else { return nil }
     self.plugins = plugins
     self.installed = installed
-    pluginFolder = json["pluginFolder"]?.text
+    // Absent in records of versions that installed no plugins.
+    pluginFolder =
+      json["pluginFolder"].map { $0.text } ?? (try? PluginInstallation.userFolder())
     isolation = json["isolation"]?.text.flatMap(Isolation.init(rawValue:)) ?? .auto
     faux = json["faux"]?.text
     baseURL = json["baseUrl"]?.text
@@ -96,7 +98,7 @@ struct RunRecord: Sendable, Equatable {
       "plugins": Self.json(plugins), "isolation": .string(isolation.rawValue),
       "durability": .string(durability.rawValue),
     ]
-    if let pluginFolder { object["pluginFolder"] = .string(pluginFolder) }
+    object["pluginFolder"] = pluginFolder.map { .string($0) } ?? .null
     if !installed.isEmpty { object["installed"] = Self.json(installed) }
     if let faux { object["faux"] = .string(faux) }
     if let baseURL { object["baseUrl"] = .string(baseURL) }

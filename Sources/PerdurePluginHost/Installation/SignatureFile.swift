@@ -1,14 +1,14 @@
-internal import PerdureModel
+package import PerdureModel
 
 /// What a file `NAME.minisig` says: who signed a file, and a comment that is signed with it.
-struct SignatureFile: Sendable {
+package struct SignatureFile: Sendable {
   /// Whether the hash of the file was signed, and not the file.
   private var isPrehashed: Bool
   private(set) var keyNumber: [UInt8]
   private var signature: [UInt8]
   private var wholeSignature: [UInt8]
   /// What the signer says about the file.
-  private(set) var comment: String
+  package private(set) var comment: String
 
   static let limit = 64 << 10
 
@@ -16,15 +16,18 @@ struct SignatureFile: Sendable {
   var keyID: String { SignerKey.id(keyNumber) }
 
   /// Reads the four lines; `path` is named in the sentence for what is none.
-  init(_ text: [UInt8], path: String) throws(PerdureError) {
+  package init(_ text: [UInt8], path: String) throws(PerdureError) {
     let refusal = PerdureError(
       .pluginRefused,
       "the signature \(path) is none of minisign",
       hint: "sign the plugin with minisign -S"
     )
-    guard let text = String(validating: text, as: UTF8.self) else { throw refusal }
-    var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map {
-      $0.hasSuffix("\r") ? $0.dropLast() : $0
+    // By bytes: for a String, both bytes of a line end of other systems are one character.
+    var lines: [String] = []
+    for line in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+      let line = line.last == UInt8(ascii: "\r") ? line.dropLast() : line
+      guard let line = String(validating: line, as: UTF8.self) else { throw refusal }
+      lines.append(line)
     }
     while lines.last?.isEmpty == true { lines.removeLast() }
     let (untrusted, trusted) = ("untrusted comment:", "trusted comment: ")
@@ -44,7 +47,7 @@ struct SignatureFile: Sendable {
   }
 
   /// Whether the key signed the file and the comment.
-  func isGood(for bytes: [UInt8], by key: SignerKey) -> Bool {
+  package func isGood(for bytes: [UInt8], by key: SignerKey) -> Bool {
     guard key.number == keyNumber, let message = isPrehashed ? Sodium.hash(bytes) : bytes else {
       return false
     }

@@ -21,15 +21,6 @@ extension InstallationFolder {
           InstallationProblem(id: record.id, version: release.version, message: message)
         )
       }
-      if let signer = record.release.signer, file.signers[record.id] != signer {
-        problems.append(
-          InstallationProblem(
-            id: record.id,
-            version: record.release.version,
-            message: "it was installed from another signer than its id belongs to"
-          )
-        )
-      }
     }
     return problems
   }

@@ -182,3 +182,17 @@ extension InstalledPlugins {
     }
   }
 }
+
+extension PluginRequest {
+  /// Does what is asked for where a host runs, while it runs.
+  func perform(on host: RunningHost) async throws -> JSONObject {
+    guard let installed = host.installed else {
+      throw PerdureError(
+        .invalidRequest,
+        "this host runs without installed plugins",
+        hint: "start it again without --no-plugins"
+      )
+    }
+    return try await perform(on: installed)
+  }
+}
