@@ -32,8 +32,8 @@ package struct SignatureFile: Sendable {
     while lines.last?.isEmpty == true { lines.removeLast() }
     let (untrusted, trusted) = ("untrusted comment:", "trusted comment: ")
     guard lines.count == 4, lines[0].hasPrefix(untrusted), lines[2].hasPrefix(trusted),
-      let first = Base64.decode(lines[1]), first.count == 74,
-      let second = Base64.decode(lines[3]), second.count == 64
+      let first = Base64.decodeExactly(lines[1]), first.count == 74,
+      let second = Base64.decodeExactly(lines[3]), second.count == 64
     else { throw refusal }
     switch Array(first[..<2]) {
     case Array("Ed".utf8): isPrehashed = false

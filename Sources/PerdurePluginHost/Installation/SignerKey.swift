@@ -13,7 +13,7 @@ package struct SignerKey: Sendable, Hashable {
     let lines = text.split(whereSeparator: \.isNewline)
       .map { $0.trimmingSpaces }
       .filter { !$0.isEmpty && !$0.hasPrefix("untrusted comment:") }
-    guard lines.count == 1, let line = lines.first, let key = Base64.decode(line),
+    guard lines.count == 1, let line = lines.first, let key = Base64.decodeExactly(line),
       key.count == Self.length, key.starts(with: Self.algorithm)
     else {
       throw PerdureError(
