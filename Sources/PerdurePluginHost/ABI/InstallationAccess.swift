@@ -126,8 +126,9 @@ enum InstallationAccess {
 
   // MARK: Locks
 
-  /// Takes the lock of a file or folder, which is created as a file if it is missing; `nil` if
-  /// another descriptor holds it. The descriptor holds the lock until it is closed.
+  /// Takes the lock of a file or folder; `nil` if another descriptor holds it.
+  ///
+  /// What is missing is created as a file. The descriptor holds the lock until it is closed.
   static func tryLock(_ path: String, isFolder: Bool = false) throws(PerdureError) -> Int32? {
     let flags = isFolder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT
     let descriptor = unsafe open(path, flags | O_CLOEXEC, 0o600)
