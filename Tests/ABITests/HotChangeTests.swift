@@ -24,6 +24,8 @@ struct HotBench: Sendable {
   ) async throws -> HotBench {
     let reports = Reports()
     var options = InstalledPlugins.Options()
+    // The tests share descriptors with the plugins.
+    options.isolation = .inProcess
     options.onReport = { reports.add($0) }
     options.configure = { environment in
       environment.copies = folder + "/copies"

@@ -159,6 +159,33 @@ import Testing
     #expect(perdure("plugin", "install", "/nowhere/x.so").status == 5)
   }
 
+  @Test func `a host that runs gets every change at once`() throws {
+    let output = Journal(in: folder, named: "served")
+    let store = ["--store", folder.file("s.sqlite")]
+    let host = Program.start(
+      ["serve", "--faux", Fixtures.wordcountScript] + store,
+      in: folder,
+      output: output
+    )
+    _ = try #require(output.line())
+    func perdure(_ words: [String]) -> Program.Finished { Program.run(words + store, in: folder) }
+    let prompt = ["run", "--conversation", "new", "How long is it?"]
+    #expect(perdure(prompt).output.contains("was not offered"))
+    let installed = perdure(["plugin", "install", wordcount(), "--allow-unsigned"])
+    #expect(installed.status == 0, "\(installed.error)")
+    #expect(perdure(prompt).output == "It has 10 words, 2 lines.\n")
+    #expect(perdure(["plugin", "upgrade", wordcount("1.1.0"), "--allow-unsigned"]).status == 0)
+    let list = perdure(["plugin", "list", "--json"]).events.first
+    #expect(list?["plugins"]?.array?.first?["running"]?["version"] == "1.1.0")
+    #expect(list?["plugins"]?.array?.first?["running"]?["isolation"] == "runner")
+    #expect(perdure(prompt).output == "It has 10 words, 2 lines.\n")
+    #expect(perdure(["plugin", "rollback", "example.wordcount"]).status == 0)
+    #expect(perdure(["plugin", "uninstall", "example.wordcount"]).status == 0)
+    #expect(perdure(prompt).output.contains("was not offered"))
+    #expect(perdure(["close"]).status == 0)
+    #expect(host.wait().status == 0)
+  }
+
   @Test func `processes that install at once do not lose each other's work`() {
     let running = (0..<6).map { number -> Program.Running in
       let plugin = wordcount("1.0.\(number)")

@@ -157,7 +157,7 @@ extension InstalledPlugins {
     options.configure(&environment)
     let plugin = try await Plugin.load(
       path: path,
-      isolation: options.isolation ?? Isolation(rawValue: record.isolation) ?? .auto,
+      isolation: isolation(of: record),
       environment
     )
     guard plugin.digest == record.release.digest else {
@@ -175,6 +175,12 @@ extension InstalledPlugins {
       throw error
     }
     return PluginGeneration(plugin, record, adapting: options.adapting)
+  }
+
+  /// Where a plugin runs: what nobody has signed gets a process of its own, unless somebody decides.
+  private func isolation(of record: InstalledRecord) -> Isolation {
+    let chosen = options.isolation ?? Isolation(rawValue: record.isolation) ?? .auto
+    return chosen == .auto && record.release.signer == nil ? .runner : chosen
   }
 
   private func checkNames(of plugin: Plugin) throws {

@@ -365,7 +365,7 @@ final class RunnerConnection: RemoteCalls {
     try checkIssued(frame.call)
     guard let call = state.withLock({ $0.open.removeValue(forKey: frame.call) }),
       let slot = core.calls.claim(frame.call)
-    else { return core.noteStaleCompletion() }
+    else { return core.noteStaleCompletion(of: frame.call) }
     core.calls.unpin(slot)
     guard frame.status != 0 else {
       do throws(BorderProblem) {

@@ -50,16 +50,33 @@ enum PluginVerbs {
     return PluginInstallation(folder: HostText.fullPath(path) ?? HostText.absolutePath(path))
   }
 
-  /// Lets a request be carried out in the folder that is meant.
+  /// Lets a request be carried out in the folder that is meant, by the host of the store if one runs
+  /// with the plugins of that folder.
   static func perform(
     _ request: PluginRequest,
     _ arguments: ParsedArguments
   ) async throws -> JSONObject {
     let installation = try installation(arguments)
+    if let client = try await host(of: installation, arguments) {
+      return try await client.ask(request.operation.rawValue, request.parameters)
+    }
     if request.operation == .uninstall, request.removal != .force, let id = request.subject {
       try await StoredTasks.check(id, installation, arguments)
     }
     return try await request.perform(on: installation)
+  }
+
+  /// A connection to the host of the store, if it loads its plugins from this folder.
+  private static func host(
+    of installation: PluginInstallation,
+    _ arguments: ParsedArguments
+  ) async throws -> ControlClient? {
+    // Without a place for a store of one's own there is none.
+    guard let address = try? StoreAddress(arguments),
+      let client = try ControlClient.connect(address)
+    else { return nil }
+    let run = try await client.ask("hello")["run"]
+    return run?["pluginFolder"]?.text == installation.folder ? client : nil
   }
 
   /// Reads what is chosen for a plugin.
