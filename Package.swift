@@ -34,6 +34,11 @@ let package = Package(
       providers: [.apt(["libcurl4-openssl-dev"])]
     ),
     .systemLibrary(
+      name: "CSodium",
+      pkgConfig: "libsodium",
+      providers: [.apt(["libsodium-dev"])]
+    ),
+    .systemLibrary(
       name: "CSQLite",
       pkgConfig: "sqlite3",
       providers: [.apt(["libsqlite3-dev"])]
@@ -58,7 +63,7 @@ let package = Package(
     ),
     .target(
       name: "PerdurePluginHost",
-      dependencies: ["CPerdureABI", "CPerdureLinux", "PerdureModel", "PerdureValue"],
+      dependencies: ["CPerdureABI", "CPerdureLinux", "CSodium", "PerdureModel", "PerdureValue"],
       swiftSettings: base
     ),
     .target(
@@ -123,8 +128,8 @@ let package = Package(
     .executableTarget(
       name: "CrashProcess",
       dependencies: [
-        "PerdureEngine", "PerdureModel", "PerdureStorage", "PerdureTestKit", "PerdureValue",
-        "TestPrograms",
+        "Perdure", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureStorage",
+        "PerdureTestKit", "PerdureValue", "TestPrograms",
       ],
       path: "Tests/CrashProcess",
       swiftSettings: base

@@ -37,7 +37,7 @@ public struct PluginInspection: Sendable {
 
 /// A plugin that is loaded; its tools are those of `contribution`.
 public final class Plugin: Sendable {
-  private let loaded: LoadedPlugin
+  let loaded: LoadedPlugin
 
   private init(_ loaded: LoadedPlugin) { self.loaded = loaded }
 
@@ -51,13 +51,16 @@ public final class Plugin: Sendable {
     clock: any HostClock = SystemClock(),
     onReport: @escaping @Sendable (Report) -> Void = { _ in }
   ) async throws -> Plugin {
-    let environment = PluginEnvironment(
-      clock: clock,
-      copies: try copies(),
-      hostVersion: PerdureVersion.perdure,
-      report: onReport,
-      checkSchema: { _ = try JSONSchema(compiling: $0) }
-    )
+    let environment = try environment(clock: clock, onReport: onReport)
+    return try await load(path: path, isolation: isolation, environment)
+  }
+
+  /// Loads a plugin with all that it is given.
+  static func load(
+    path: String,
+    isolation: Isolation,
+    _ environment: PluginEnvironment
+  ) async throws -> Plugin {
     let place: PluginPlace =
       switch isolation {
       case .auto: .auto
@@ -66,6 +69,20 @@ public final class Plugin: Sendable {
       }
     return Plugin(
       try await PluginFiles.load(path: path, place: place, environment: environment)
+    )
+  }
+
+  /// What every plugin of this process is given.
+  static func environment(
+    clock: any HostClock,
+    onReport: @escaping @Sendable (Report) -> Void
+  ) throws(PerdureError) -> PluginEnvironment {
+    PluginEnvironment(
+      clock: clock,
+      copies: try copies(),
+      hostVersion: PerdureVersion.perdure,
+      report: onReport,
+      checkSchema: { _ = try JSONSchema(compiling: $0) }
     )
   }
 

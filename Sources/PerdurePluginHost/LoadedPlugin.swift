@@ -161,7 +161,9 @@ package final class LoadedPlugin: Sendable {
     }
     if let tables {
       tables.retire()
-      Immortals.retire()
+      Immortals.retire(
+        RetiredCopy(id: id, version: core.version, digest: digest, path: copy ?? "")
+      )
     }
     core.threads.stop()
     if let copy { PrivateCopies.remove(copy) }

@@ -18,13 +18,7 @@ extension PluginFiles {
     let examined = try examine(path: path)
     let manifest = examined.description.manifest
     let isIsolated = try place.isIsolated(manifest, path)
-    guard isIsolated || Immortals.retired < environment.retiredLimit else {
-      throw refused(
-        path,
-        "cannot be loaded, because \(Immortals.retired) closed plugins are still mapped",
-        "restart the host"
-      )
-    }
+    if !isIsolated { try checkRoom(path, environment) }
     try checkServed(manifest, path)
     try checkSchemas(manifest, path, environment.checkSchema)
     let program = isIsolated ? try RunnerLaunch.program(environment.runner, path) : nil

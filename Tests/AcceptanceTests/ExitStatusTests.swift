@@ -80,7 +80,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
       ["serve", "--store", "s.sqlite", "--approvals", "ask"]
     },
     BadInput("half a verb", 2, "there is no verb 'plugin check'") { _ in ["plugin", "check", "x"] },
-    BadInput("a group of verbs", 2, "write 'perdure plugin inspect'") { _ in ["plugin"] },
+    BadInput("a group of verbs", 2, "write 'perdure plugin install'") { _ in ["plugin"] },
     BadInput("an option where a value belongs", 2, "--max-retries needs a value; write") { _ in
       ["run", "--max-retries", "--faux", "x.json", "hi"]
     },

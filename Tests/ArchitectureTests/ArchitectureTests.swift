@@ -18,7 +18,7 @@ private let mayImport: [String: Set<String>] = {
     "PerdureStorage": base.union(["CSQLite", "CPerdureLinux"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),
     "PerdureProviders": base.union(["CCurl", "CPerdureLinux"]),
-    "PerdurePluginHost": base.union(["CPerdureABI", "CPerdureLinux", "CFFI"]),
+    "PerdurePluginHost": base.union(["CPerdureABI", "CPerdureLinux", "CFFI", "CSodium"]),
     "Perdure": below.subtracting(["Perdure"]),
     "PerdureBench": below.union(["CSQLite"]),
     "PerdureCLI": base.union(["Perdure", "CPerdureLinux"]),
@@ -29,7 +29,7 @@ private let mayImport: [String: Set<String>] = {
 }()
 
 /// Modules of the system that are only bound, never written.
-private let systemLibraries: Set = ["CCurl", "CFFI", "CSQLite"]
+private let systemLibraries: Set = ["CCurl", "CFFI", "CSodium", "CSQLite"]
 
 /// Where unsafe code may be.
 private let unsafeFolders = [

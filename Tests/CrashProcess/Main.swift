@@ -8,6 +8,7 @@ import PerdureValue
 ///     CrashProcess play STORE EFFECTS SCENARIO storage|files CALL before|half|after
 ///     CrashProcess look STORE
 ///     CrashProcess sweep FOLDER sqlite|jsonl|memory storage|files SCENARIO SEED POINTS|all
+///     CrashProcess install FOLDER FILE install|upgrade|rollback|uninstall STEP
 ///
 /// A store whose name ends with `.jsonl` is a folder of JSON lines, any other one a SQLite file.
 /// With CALL 0 it lives. Playing again after a death is the recovery: a walk-through submits under
@@ -15,7 +16,8 @@ import PerdureValue
 /// the end it prints what the scenario leaves, and which calls it made. `sweep` plays the scenario
 /// once to its end, and then for each call, or for as many POINTS as are asked for, until it dies
 /// there and again to its end; it prints a line for each. `look` prints what is wrong with a store
-/// that nobody has opened since a death, and changes nothing.
+/// that nobody has opened since a death, and changes nothing. `install` changes the plugins installed
+/// in a folder and dies before the step of that number; with 0 it lives, and prints the steps.
 @main
 struct Main {
   static func main() async {
@@ -25,11 +27,12 @@ struct Main {
       case ("sweep", 7):
         try await Sweep(program: CommandLine.arguments[0], arguments).run()
       case ("play", 7): try await play(arguments)
+      case ("install", 5): try await PluginSteps(arguments).run()
       case ("race", 5), ("raced", 3): try await race(arguments)
       case ("look", 2):
         for problem in try await Backend.look(at: arguments[1]).problems { print(problem) }
       default:
-        print("usage: CrashProcess play|look|sweep|race|raced …")
+        print("usage: CrashProcess play|look|sweep|race|raced|install …")
         exit(2)
       }
     } catch {

@@ -19,6 +19,12 @@ struct ControlDesk: Sendable {
   /// Answers a request; events come before the result.
   func answer(_ request: ControlRequest, _ emit: @escaping Emit) async throws -> JSONObject {
     if let change = try StoreRequest(request) { return try await change.perform(on: harness) }
+    if let change = try PluginRequest(
+      operation: request.operation,
+      parameters: request.parameters
+    ) {
+      return try await change.perform(on: host)
+    }
     switch request.operation {
     case "hello": return hello
     case "submit": return try await submit(ControlPrompt(request), emit)

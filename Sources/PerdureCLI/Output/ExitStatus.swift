@@ -30,6 +30,8 @@ enum ExitStatus: Int32, Sendable {
     .storeCorrupt: .configuration,
     .unsupportedFeature: .configuration,
     .pluginRefused: .pluginRefused,
+    .pluginInUse: .pluginRefused,
+    "plugins_busy": .temporary,
     .storeInUse: .storeInUse,
     .conversationBusy: .temporary,
     .conversationArchived: .configuration,

@@ -17,7 +17,7 @@ final class Reporter: Sendable {
   }
 
   let isJSON: Bool
-  private let verb: String
+  let verb: String
   private let hasEvents: Bool
   private let state = Mutex(State())
 

@@ -16,6 +16,8 @@ enum RunOptions {
       isRepeatable: true,
       help: "load this plugin; may be repeated"
     ),
+    PluginVerbs.folderOption,
+    Option(name: "no-plugins", help: "load no installed plugins, only those of --plugin"),
     Option(
       name: "isolation",
       value: "WHERE",
@@ -93,6 +95,8 @@ enum RunOptions {
       // Whoever names a plugin wants it, whatever it did.
       for plugin in record.plugins { PluginCrashes.forget(plugin.id) }
     }
+    record.pluginFolder = try pluginFolder(arguments, recorded)
+    record.installed = try installed(record)
     if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
     if let word = try arguments.choice("durability", Durability.self) { record.durability = word }
     if let name = arguments.value("api-key-env") {
@@ -121,6 +125,32 @@ enum RunOptions {
       record.workingDirectory = full
     }
     return record
+  }
+
+  /// The folder whose plugins are loaded: the recorded one goes on to be.
+  private static func pluginFolder(
+    _ arguments: ParsedArguments,
+    _ recorded: RunRecord?
+  ) throws -> String? {
+    if arguments.has("no-plugins") {
+      guard !arguments.has("plugins") else {
+        throw UsageError.make("--plugins and --no-plugins exclude each other", "give one of them")
+      }
+      return nil
+    }
+    if arguments.has("plugins") { return try PluginVerbs.installation(arguments).folder }
+    if let recorded { return recorded.pluginFolder }
+    return try? PluginInstallation.userFolder()
+  }
+
+  /// What is loaded from the folder; a plugin that is named itself takes the place of its like.
+  private static func installed(_ record: RunRecord) throws -> [RunRecord.PluginFile] {
+    guard let folder = record.pluginFolder else { return [] }
+    return try PluginInstallation(folder: folder).list().filter { plugin in
+      plugin.state == .enabled && !record.plugins.contains { $0.id == plugin.id }
+    }.map {
+      RunRecord.PluginFile(path: $0.path, id: $0.id, version: $0.version, digest: $0.digest)
+    }
   }
 
   private static func isVariable(_ name: String) -> Bool {

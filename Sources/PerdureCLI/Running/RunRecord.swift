@@ -14,7 +14,12 @@ struct RunRecord: Sendable, Equatable {
   }
 
   var model: ModelReference
+  /// The plugins that were named one by one.
   var plugins: [PluginFile] = []
+  /// The folder whose plugins are loaded, too; absent: none are.
+  var pluginFolder: String?
+  /// What was installed there.
+  var installed: [PluginFile] = []
   var isolation: Isolation = .auto
   /// The path of the script that stands in for a model.
   var faux: String?
@@ -37,19 +42,13 @@ struct RunRecord: Sendable, Equatable {
       return nil
     }
     self.model = model
-    for plugin in json["plugins"]?.array ?? [] {
-      guard let path = plugin["path"]?.text, let digest = plugin["digest"]?.text else {
-        return nil
-      }
-      plugins.append(
-        PluginFile(
-          path: path,
-          id: plugin["id"]?.text ?? "",
-          version: plugin["version"]?.text ?? "",
-          digest: digest
-        )
-      )
-    }
+    guard let plugins = Self.files(json["plugins"]), let installed = Self.files(json["installed"])
+    else { return nil }
+    self.plugins = plugins
+    self.installed = installed
+    // Absent in records of versions that installed no plugins.
+    pluginFolder =
+      json["pluginFolder"].map { $0.text } ?? (try? PluginInstallation.userFolder())
     isolation = json["isolation"]?.text.flatMap(Isolation.init(rawValue:)) ?? .auto
     faux = json["faux"]?.text
     baseURL = json["baseUrl"]?.text
@@ -60,20 +59,47 @@ struct RunRecord: Sendable, Equatable {
     maxRetries = json["maxRetries"]?.int.flatMap { Int(exactly: $0) }
   }
 
+  private static func files(_ json: JSON?) -> [PluginFile]? {
+    var files: [PluginFile] = []
+    for plugin in json?.array ?? [] {
+      guard let path = plugin["path"]?.text, let digest = plugin["digest"]?.text else {
+        return nil
+      }
+      files.append(
+        PluginFile(
+          path: path,
+          id: plugin["id"]?.text ?? "",
+          version: plugin["version"]?.text ?? "",
+          digest: digest
+        )
+      )
+    }
+    return files
+  }
+
+  private static func json(_ files: [PluginFile]) -> JSON {
+    .array(
+      files.map {
+        [
+          "path": .string($0.path), "id": .string($0.id), "version": .string($0.version),
+          "digest": .string($0.digest),
+        ]
+      }
+    )
+  }
+
+  /// The ids of the extensions that plugins bring, in order.
+  var extensions: [String] { installed.map { $0.id } + plugins.map { $0.id } }
+
   /// The stored form.
   var json: JSON {
     var object: JSONObject = [
       "version": 1, "perdure": .string(PerdureVersion.perdure), "model": model.json,
-      "plugins": .array(
-        plugins.map {
-          [
-            "path": .string($0.path), "id": .string($0.id), "version": .string($0.version),
-            "digest": .string($0.digest),
-          ]
-        }
-      ), "isolation": .string(isolation.rawValue),
+      "plugins": Self.json(plugins), "isolation": .string(isolation.rawValue),
       "durability": .string(durability.rawValue),
     ]
+    object["pluginFolder"] = pluginFolder.map { .string($0) } ?? .null
+    if !installed.isEmpty { object["installed"] = Self.json(installed) }
     if let faux { object["faux"] = .string(faux) }
     if let baseURL { object["baseUrl"] = .string(baseURL) }
     if let keyVariable { object["apiKeyEnv"] = .string(keyVariable) }
@@ -102,6 +128,11 @@ struct RunRecord: Sendable, Equatable {
       for (plugin, before) in zip(plugins, other.plugins) where plugin != before {
         found.append("another file \(before.path)")
       }
+    }
+    if pluginFolder != other.pluginFolder {
+      found.append(
+        other.pluginFolder.map { "--plugins \(ShellWord.quoted($0))" } ?? "--no-plugins"
+      )
     }
     if isolation != other.isolation { found.append(option("isolation", other.isolation.rawValue)) }
     if baseURL != other.baseURL { found.append(option("base-url", other.baseURL)) }

@@ -28,6 +28,8 @@ final class RunningHost: Sendable {
   let harness: Harness
   let end: OneEvent<End>
   private let plugins: [Plugin]
+  /// The installed plugins; absent if none are loaded and none can be.
+  let installed: InstalledPlugins?
   private let reporter: Reporter
   private let state = Mutex(State())
   private let approvals: ApprovalMode
@@ -37,6 +39,7 @@ final class RunningHost: Sendable {
   private init(
     harness: Harness,
     plugins: [Plugin],
+    installed: InstalledPlugins?,
     reporter: Reporter,
     end: OneEvent<End>,
     approvals: ApprovalMode,
@@ -46,6 +49,7 @@ final class RunningHost: Sendable {
     self.denials = denials
     self.harness = harness
     self.plugins = plugins
+    self.installed = installed
     self.reporter = reporter
     self.end = end
   }
@@ -62,6 +66,7 @@ final class RunningHost: Sendable {
   ) async throws -> RunningHost {
     let denials = DenialCount()
     var plugins: [Plugin] = []
+    var installed: InstalledPlugins?
     let end = OneEvent<End>()
     // What is reported after a failure only follows from it.
     let hasFailed = Flag()
@@ -75,7 +80,7 @@ final class RunningHost: Sendable {
       }
     }
     do {
-      if !record.plugins.isEmpty {
+      if !record.extensions.isEmpty || reporter.verb == "serve" {
         // What plugins print must not end up between answers or events.
         try HostText.guardOutput()
         try SignalWatch.watchPlugins(reporter)
@@ -101,11 +106,14 @@ final class RunningHost: Sendable {
         }
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
+      installed = try await Self.installed(record, beside: plugins, onReport)
       let maxRetries = record.maxRetries
       let harness = try await Harness.open(
         .opened(store),
         models: models,
-        extensions: plugins.map { Self.contribution($0, record) },
+        extensions: (installed?.extensions ?? [])
+          + plugins.map { Self.contribution($0.contribution, record) },
+        pinned: installed?.pinned ?? [],
         settings: {
           var settings = HarnessSettings()
           if let maxRetries { settings.maxRetries = maxRetries }
@@ -114,9 +122,11 @@ final class RunningHost: Sendable {
         },
         onReport: onReport
       )
+      try installed?.attach(to: harness)
       let host = RunningHost(
         harness: harness,
         plugins: plugins,
+        installed: installed,
         reporter: reporter,
         end: end,
         approvals: approvals,
@@ -125,15 +135,31 @@ final class RunningHost: Sendable {
       SignalWatch.handle { end.fire(.signal($0)) }
       return host
     } catch {
+      await installed?.close()
       for plugin in plugins { await plugin.close() }
       await store.close()
       throw error
     }
   }
 
+  private static func installed(
+    _ record: RunRecord,
+    beside plugins: [Plugin],
+    _ onReport: @escaping @Sendable (Report) -> Void
+  ) async throws -> InstalledPlugins? {
+    guard let folder = record.pluginFolder else { return nil }
+    var options = InstalledPlugins.Options()
+    options.isolation = record.isolation == .auto ? nil : record.isolation
+    options.others = plugins
+    options.excluded = Set(record.plugins.map { $0.id })
+    options.adapting = { Self.contribution($0, record) }
+    options.onReport = onReport
+    return try await InstalledPlugins.load(from: PluginInstallation(folder: folder), options)
+  }
+
   /// What a plugin brings, with the approvals that this run requires.
-  private static func contribution(_ plugin: Plugin, _ record: RunRecord) -> Extension {
-    var value = plugin.contribution
+  private static func contribution(_ value: Extension, _ record: RunRecord) -> Extension {
+    var value = value
     value.tools = value.tools.map { tool in
       var tool = tool
       if record.approvedTools.contains(where: { $0.utf8.elementsEqual(tool.name.utf8) }) {
@@ -210,12 +236,13 @@ final class RunningHost: Sendable {
   /// What is loaded.
   var description: JSON {
     .array(
-      plugins.map {
-        [
-          "id": .string($0.contribution.name), "version": .string($0.contribution.version),
-          "digest": .string($0.digest), "isolation": .string($0.isolation.rawValue),
-        ]
-      }
+      (installed?.headers ?? [])
+        + plugins.map {
+          [
+            "id": .string($0.contribution.name), "version": .string($0.contribution.version),
+            "digest": .string($0.digest), "isolation": .string($0.isolation.rawValue),
+          ]
+        }
     )
   }
 
@@ -256,6 +283,7 @@ final class RunningHost: Sendable {
     do { try await harness.close() } catch {
       failure = error as? PerdureError ?? PerdureError(.storageFailed, "\(error)")
     }
+    for problem in await installed?.close() ?? [] { reporter.warn("warning: \(problem)") }
     for plugin in plugins {
       for problem in await plugin.close() { reporter.warn("warning: \(problem)") }
     }

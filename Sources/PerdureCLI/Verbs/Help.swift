@@ -7,8 +7,8 @@ enum Help {
     [RunVerb.verb, ResumeVerb.verb, ServeVerb.verb, CloseVerb.verb] + ApprovalVerbs.all
     + [CompactVerb.verb, LogVerb.verb] + TaskVerbs.all + StoreVerbs.all + [
       ConversationListVerb.verb, ConversationArchiveVerb.archive, ConversationArchiveVerb.unarchive,
-      ConversationDeleteVerb.verb, PluginInspectVerb.verb, VersionVerb.verb,
-    ]
+      ConversationDeleteVerb.verb,
+    ] + PluginVerbs.all + [VersionVerb.verb]
 
   /// Returns the help of the whole program.
   static var overview: String {

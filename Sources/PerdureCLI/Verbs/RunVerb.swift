@@ -169,7 +169,7 @@ enum RunVerb {
     var change = Conversation.AgentChange()
     if agent["model"] != record.model.json { change.model = record.model }
     // A conversation without a choice of its own has every extension that is there.
-    let ids = record.plugins.map { $0.id }
+    let ids = record.extensions
     if let chosen = agent["extensions"], chosen != .array(ids.map { .string($0) }) {
       change.extensions = .only(ids)
     }

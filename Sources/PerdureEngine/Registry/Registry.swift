@@ -20,6 +20,8 @@ package struct InstalledExtension: Sendable {
   let identity = DefinitionIdentity()
   /// The kinds of documents that it keeps and that say so.
   package var documents: [DocumentDeclaration] = []
+  /// Keeps the code.
+  var lease: ExtensionLease?
 
   // Strings of Swift are equal when they look alike; names are equal when their bytes are.
   func has(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
@@ -71,9 +73,12 @@ package final class Registry: Sendable {
   ///
   /// Throws `invalidConfiguration` and changes nothing if a name is not allowed or is used twice, or
   /// if the wishes for orders lead in a circle.
-  package func install(_ value: Extension) throws {
+  ///
+  /// It counts in every conversation if it is pinned here or was from the beginning.
+  package func install(_ value: Extension, isPinned: Bool = false) throws {
     var checked = try Self.check(value)
-    checked.isPinned = pinned.contains { checked.has($0) }
+    checked.lease = value.lease
+    checked.isPinned = isPinned || pinned.contains { checked.has($0) }
     try state.withLock { installed in
       for other in installed where !other.has(value.name) {
         try Self.check(checked.tasks, against: other)

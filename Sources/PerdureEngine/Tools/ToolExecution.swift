@@ -64,6 +64,8 @@ struct ToolExecution {
       }
     }
     deadline.stop()
+    // It refers to the call, which would live for ever otherwise, and all that it was made with.
+    running.scope.drop(deadline)
     timers.stop()
     if case .abandoned = outcome { pass.abandon() }
     return (outcome, max(0, (clock.monotonic() - started) / 1_000_000))

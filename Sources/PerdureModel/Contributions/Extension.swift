@@ -18,6 +18,8 @@ public struct Extension: Sendable {
   package var documents: [DocumentDeclaration] = []
   /// The tools that may take the place of those of extensions before it; absent: all of them.
   package var replacing: Set<String>?
+  /// Lives as long as anybody may still call its code.
+  package var lease: ExtensionLease?
 
   /// Makes an extension.
   public init(

@@ -41,8 +41,8 @@ extension HostClock {
 public struct Report: Sendable {
   /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
   /// `extension_error`, `task_outdated`, `migration_failed`, `plugin_log`, `plugin_strike`,
-  /// `plugin_slow_start`, `plugin_died`, `plugin_quarantined`, `plugin_disabled`, `listener_error`,
-  /// `approval_denied`, `tool_waiting`.
+  /// `plugin_closed`, `plugin_slow_start`, `plugin_died`, `plugin_quarantined`, `plugin_disabled`,
+  /// `listener_error`, `approval_denied`, `tool_waiting`.
   public var type: String
   /// One sentence.
   public var message: String

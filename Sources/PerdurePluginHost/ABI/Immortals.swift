@@ -8,7 +8,7 @@ enum Immortals {
     var cores: [PluginCore] = []
     var tables: [HostTables] = []
     var names: [String: ImmortalName] = [:]
-    var retired = 0
+    var retired: [RetiredCopy] = []
   }
 
   private static let state = Mutex(State())
@@ -28,8 +28,11 @@ enum Immortals {
   }
 
   /// Counts a copy that was closed and stays mapped.
-  static func retire() { state.withLock { $0.retired += 1 } }
+  static func retire(_ copy: RetiredCopy) { state.withLock { $0.retired.append(copy) } }
 
   /// How many copies stay mapped without being used.
-  static var retired: Int { state.withLock { $0.retired } }
+  static var retired: Int { state.withLock { $0.retired.count } }
+
+  /// Those copies.
+  static var retiredCopies: [RetiredCopy] { state.withLock { $0.retired } }
 }

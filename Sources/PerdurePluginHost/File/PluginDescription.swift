@@ -15,6 +15,8 @@ package struct PluginDescription: Sendable {
   package var isSidecar: Bool
   package var exports: [String]
   package var needed: [String]
+  /// What an installed plugin would be refused for.
+  package var objections: [String]
   /// What an installed plugin would be refused for, and what this version does not serve yet.
   package var warnings: [String]
 
@@ -92,7 +94,8 @@ package enum PluginFiles {
       isSidecar: isSidecar,
       exports: file.exports.map(\.name).filter { !linkerSymbols.contains($0) },
       needed: file.needed,
-      warnings: warnings(file, manifest)
+      objections: objections(file),
+      warnings: objections(file) + notKnown(manifest)
     )
     return Examined(description: description, bytes: bytes)
   }
@@ -234,7 +237,8 @@ package enum PluginFiles {
     }
   }
 
-  private static func warnings(_ file: ELFFile, _ manifest: Manifest) -> [String] {
+  /// What an installation refuses, and `--plugin` only tells.
+  private static func objections(_ file: ELFFile) -> [String] {
     var warnings: [String] = []
     let extra = file.exports.map(\.name).filter { $0 != entry && !linkerSymbols.contains($0) }
     if let first = extra.first {
@@ -251,7 +255,7 @@ package enum PluginFiles {
     for library in file.needed where !allowedLibraries.contains(where: library.hasPrefix) {
       warnings.append("it needs \(library), which other machines may lack; link it statically")
     }
-    return warnings + notKnown(manifest)
+    return warnings
   }
 
   /// The pointers that are told; a manifest of a later version may have many.

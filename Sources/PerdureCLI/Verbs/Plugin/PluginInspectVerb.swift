@@ -40,17 +40,27 @@ enum PluginInspectVerb {
     ]
     let needed = (plugin.json["needed"]?.array ?? []).compactMap { $0.text }
     if !needed.isEmpty { lines.append("  needs     \(needed.joined(separator: ", "))") }
+    lines += contributions(manifest)
+    lines += plugin.warnings.map { "warning: \($0)" }
+    return lines.joined(separator: "\n")
+  }
+
+  /// The lines that say what a plugin registers.
+  static func contributions(_ manifest: JSON?) -> [String] {
+    var lines: [String] = []
     for tool in manifest?["tools"]?.array ?? [] { lines += describe(tool) }
     for (key, title) in [
       ("sections", "section"), ("hooks", "hook"), ("wraps", "wrap"), ("tasks", "task"),
     ] as [(JSONString, String)] {
       for item in manifest?[key]?.array ?? [] {
-        let name = item["name"]?.text ?? item["point"]?.text ?? item["kind"]?.text ?? "?"
+        let name =
+          ["name", "key", "point", "tool", "section", "type"].lazy.compactMap {
+            item[$0]?.text
+          }.first ?? "?"
         lines.append("\(title) \(name)")
       }
     }
-    lines += plugin.warnings.map { "warning: \($0)" }
-    return lines.joined(separator: "\n")
+    return lines
   }
 
   private static func describe(_ tool: JSON) -> [String] {

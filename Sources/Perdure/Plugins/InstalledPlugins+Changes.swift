@@ -1,0 +1,327 @@
+import PerdureEngine
+import PerdureModel
+import PerdurePluginHost
+import Synchronization
+
+/// Changes that reach the harness at once.
+extension InstalledPlugins {
+  /// Installs the plugin at `path`, a library or a folder with one, and loads it.
+  ///
+  /// Throws `pluginRefused` if it must not be installed here, if its id is, or if it does not start.
+  @discardableResult
+  public func install(
+    _ path: String,
+    _ choices: PluginChoices = PluginChoices()
+  ) async throws -> PluginChange {
+    try await inTurn { [self] in
+      try await carryOut(try installation.planInstall(path, choices), .install)
+    }
+  }
+
+  /// Lets another version take the place of a plugin.
+  ///
+  /// It is loaded beside the old one, gets its settings and the state that the old one hands over,
+  /// tests itself, and takes over in one step. Calls that are under way end on the old version, which
+  /// is closed then.
+  @discardableResult
+  public func upgrade(
+    _ path: String,
+    _ choices: PluginChoices = PluginChoices()
+  ) async throws -> PluginChange {
+    try await inTurn { [self] in
+      let plan = try installation.planUpgrade(path, choices)
+      return try await carryOut(plan, .upgrade, discardsState: choices.discardsState)
+    }
+  }
+
+  /// Goes back to the version before, in the way of an upgrade; once more leads forward again.
+  ///
+  /// It starts without the state if it does not know the form of it.
+  @discardableResult
+  public func rollback(_ id: String) async throws -> PluginChange {
+    try await inTurn { [self] in
+      let plan = try installation.base.planRollback(id)
+      return try await carryOut(plan, .upgrade, discardsState: true)
+    }
+  }
+
+  /// Removes a plugin.
+  ///
+  /// Throws `pluginInUse` with what needs it, unless `removal` says otherwise. Its code stays mapped
+  /// until the host ends.
+  @discardableResult
+  public func uninstall(
+    _ id: String,
+    _ removal: PluginRemoval = .refuse
+  ) async throws -> PluginChange {
+    try await inTurn { [self] in
+      try await remove(try installation.base.planUninstall(id), removal)
+    }
+  }
+
+  /// Loads a plugin that is installed, with these choices.
+  @discardableResult
+  public func enable(
+    _ id: String,
+    _ choices: PluginChoices = PluginChoices()
+  ) async throws -> PluginChange {
+    try await inTurn { [self] in
+      try await carryOut(try installation.planEnable(id, choices), .install)
+    }
+  }
+
+  /// Takes a plugin out of use and leaves it installed; calls that are under way end first.
+  ///
+  /// Its tasks are blocked until it is enabled again.
+  @discardableResult
+  public func disable(_ id: String) async throws -> PluginChange {
+    try await inTurn { [self] in
+      let plan = try installation.planDisable(id)
+      let blocked = try await users(of: id).tasks
+      var change = try await remove(plan, .drain, keepsTasks: false)
+      change.blockedTasks = blocked.map { $0.id }
+      return change
+    }
+  }
+
+  /// Runs changes one after another, to their ends whoever waits for them.
+  private func inTurn<Value: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let task: Task<Value, any Error>? = state.withLock { state in
+      if state.isClosed { return nil }
+      let last = state.lastChange
+      let task = Task {
+        await last?.value
+        return try await body()
+      }
+      state.lastChange = Task { _ = await task.result }
+      return task
+    }
+    guard let task else {
+      throw PerdureError(.closed, "the plugins of this host are closed")
+    }
+    return try await task.value
+  }
+
+  // MARK: Taking over
+
+  private func carryOut(
+    _ plan: InstallPlan,
+    _ reason: SelfTestReason,
+    discardsState: Bool = false
+  ) async throws -> PluginChange {
+    guard let after = plan.after, after.state == .enabled, let harness = state.withLock(\.harness)
+    else {
+      try await installation.base.commit(plan)
+      return PluginChange(plan)
+    }
+    let old = state.withLock { $0.generations[plan.id] }
+    if let old, old.record.release == after.release, old.record.isolation == after.isolation,
+      old.record.isRequired == after.isRequired
+    {
+      try await installation.base.commit(plan)
+      if let contribution = old.contribution, plan.before?.isPinned != after.isPinned {
+        try harness.engine.registry.install(contribution, isPinned: after.isPinned)
+      }
+      return PluginChange(plan)
+    }
+    var change = PluginChange(plan)
+    do {
+      let new = try await activate(path(of: plan, after), after)
+      do {
+        change.hasLostState = try await handOver(from: old, to: new, discardsState: discardsState)
+        try await test(new, reason)
+        try await swap(old, new, plan, harness)
+      } catch {
+        new.withdraw()
+        retire(new, limit: .zero)
+        throw error
+      }
+      if let old { retire(old, limit: options.drainLimit) }
+      change.isDraining = old != nil
+      return change
+    } catch {
+      throw Self.kept(error, old, plan)
+    }
+  }
+
+  private func path(of plan: InstallPlan, _ after: InstalledRecord) -> String {
+    plan.staged?.library ?? installation.base.library(of: plan.id, after.release)
+  }
+
+  /// Loads a version and gives it its settings; it takes no calls by that.
+  func activate(_ path: String, _ record: InstalledRecord) async throws -> PluginGeneration {
+    var environment = try Plugin.environment(clock: options.clock, onReport: options.onReport)
+    environment.isRequired = record.isRequired
+    options.configure(&environment)
+    let plugin = try await Plugin.load(
+      path: path,
+      isolation: isolation(of: record),
+      environment
+    )
+    guard plugin.digest == record.release.digest else {
+      await plugin.close()
+      throw PerdureError(
+        .pluginRefused,
+        "the installed file of the plugin \(record.id) is not the one that was installed",
+        hint: "run `perdure plugin verify \(record.id)` and install it again"
+      )
+    }
+    do {
+      try checkNames(of: plugin)
+    } catch {
+      await plugin.close()
+      throw error
+    }
+    return PluginGeneration(plugin, record, adapting: options.adapting)
+  }
+
+  /// Where a plugin runs: what nobody has signed gets a process of its own, unless somebody decides.
+  private func isolation(of record: InstalledRecord) -> Isolation {
+    let chosen = options.isolation ?? Isolation(rawValue: record.isolation) ?? .auto
+    return chosen == .auto && record.release.signer == nil ? .runner : chosen
+  }
+
+  private func checkNames(of plugin: Plugin) throws {
+    try PluginFiles.checkConflicts(
+      of: plugin.loaded.description.manifest,
+      with: options.others.map { $0.loaded.description.manifest },
+      plugin.loaded.description.path
+    )
+  }
+
+  /// Hands the state of the old version to the new one; returns whether it was lost.
+  private func handOver(
+    from old: PluginGeneration?,
+    to new: PluginGeneration,
+    discardsState: Bool
+  ) async throws -> Bool {
+    guard let old, let snapshot = try await old.plugin.loaded.snapshot() else { return false }
+    let restores = new.plugin.loaded.description.manifest.state?.restores ?? []
+    if discardsState, !restores.contains(snapshot.version) { return true }
+    try await new.plugin.loaded.restore(snapshot, from: old.record.release.version)
+    return false
+  }
+
+  private func test(_ new: PluginGeneration, _ reason: SelfTestReason) async throws {
+    let checks = try await new.plugin.loaded.selfTest(reason)
+    guard let failed = checks.first(where: { !$0.isGood }) else { return }
+    throw PerdureError(
+      .pluginRefused,
+      "plugin \(new.record.id) \(new.record.release.version) failed its own test '\(failed.name)'",
+      hint: "ask the plugin's author",
+      cause: failed.message
+    )
+  }
+
+  /// Lets the new version take the place of the old one, in memory and on disk, or neither.
+  private func swap(
+    _ old: PluginGeneration?,
+    _ new: PluginGeneration,
+    _ plan: InstallPlan,
+    _ harness: Harness
+  ) async throws {
+    guard let contribution = new.contribution else { return }
+    let registry = harness.engine.registry
+    try registry.install(contribution, isPinned: new.record.isPinned)
+    do { try await installation.base.commit(plan) } catch {
+      if let old, let before = old.contribution {
+        try registry.install(before, isPinned: plan.before?.isPinned ?? false)
+      } else {
+        registry.uninstall(plan.id)
+      }
+      throw error
+    }
+    state.withLock { state in
+      state.generations[plan.id] = new
+      if !state.order.contains(plan.id) { state.order.append(plan.id) }
+    }
+  }
+
+  /// Closes a version once nobody can call it, and counts it as draining until then.
+  private func retire(_ generation: PluginGeneration, limit: Duration) {
+    let key = ObjectIdentifier(generation)
+    state.withLock { current in
+      let work = Task { [self] in
+        generation.withdraw()
+        _ = await generation.whenUnused(within: limit, on: options.clock)
+        let problems = await generation.plugin.close()
+        state.withLock { _ = $0.draining.removeValue(forKey: key) }
+        for problem in problems {
+          options.onReport(
+            Report(type: "plugin_closed", message: problem, extensionName: generation.record.id)
+          )
+        }
+      }
+      current.draining[key] = (generation, work)
+    }
+  }
+
+  private static func kept(
+    _ error: any Error,
+    _ old: PluginGeneration?,
+    _ plan: InstallPlan
+  ) -> any Error {
+    guard var error = error as? PerdureError else { return error }
+    if let staged = plan.staged {
+      error.message = error.message.replacing(staged.library, with: staged.description.path)
+    }
+    if let old { error.message += "; version \(old.record.release.version) goes on" }
+    return error
+  }
+
+  // MARK: Going
+
+  private func remove(
+    _ plan: InstallPlan,
+    _ removal: PluginRemoval,
+    keepsTasks: Bool = true
+  ) async throws -> PluginChange {
+    let users = try await users(of: plan.id)
+    let isNeeded =
+      switch removal {
+      case .refuse: !users.calls.isEmpty || !users.tasks.isEmpty
+      case .drain: keepsTasks && !users.tasks.isEmpty
+      case .force: false
+      }
+    if isNeeded { throw users.error(plan.id, isDraining: removal == .drain) }
+    let old = state.withLock { $0.generations[plan.id] }
+    guard let old, let harness = state.withLock(\.harness) else {
+      try await installation.base.commit(plan)
+      return PluginChange(plan)
+    }
+    guard harness.engine.registry.uninstall(plan.id) else {
+      throw PerdureError(
+        .pluginRefused,
+        "the plugin \(plan.id) was pinned when this host began, and stays until it ends",
+        hint: "restart the host"
+      )
+    }
+    do { try await installation.base.commit(plan) } catch {
+      if let contribution = old.contribution {
+        try harness.engine.registry.install(contribution, isPinned: plan.before?.isPinned ?? false)
+      }
+      throw error
+    }
+    state.withLock { state in
+      state.generations[plan.id] = nil
+      state.order.removeAll { $0 == plan.id }
+    }
+    retire(old, limit: removal == .force ? .zero : options.drainLimit)
+    var change = PluginChange(plan)
+    change.isDraining = true
+    if removal == .force { change.blockedTasks = users.tasks.map { $0.id } }
+    return change
+  }
+
+  private func users(of id: String) async throws -> PluginUsers {
+    let (generation, harness) = state.withLock { ($0.generations[id], $0.harness) }
+    guard let generation else { return PluginUsers() }
+    var users = PluginUsers(calls: generation.plugin.loaded.liveCalls)
+    let manifest = generation.plugin.loaded.description.manifest
+    users.tasks = harness?.tasks(of: manifest) ?? []
+    users.tasks += try await harness?.questions(about: manifest) ?? []
+    return users
+  }
+}
