@@ -7,7 +7,7 @@ import PerdureValue
 import Testing
 
 /// What plugins write, as the rules of commits (CM) and documents (DM) have it.
-@Suite(.timeLimit(.minutes(2))) struct CommitTests {
+@Suite(.timeLimit(.minutes(5))) struct CommitTests {
   private static func notes(_ more: JSONObject, key: JSON = "site") -> JSON {
     var step: JSONObject = ["do": "doc", "kind": "desk.notes", "key": key]
     for (name, value) in more { step[name] = value }

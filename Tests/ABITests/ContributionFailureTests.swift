@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// What the failures of hooks, sections and wraps of plugins lead to.
-@Suite(.timeLimit(.minutes(2))) struct ContributionFailureTests {
+@Suite(.timeLimit(.minutes(5))) struct ContributionFailureTests {
   /// One way to fail, and what it is called.
   struct Way: Sendable, CustomTestStringConvertible {
     var name: String

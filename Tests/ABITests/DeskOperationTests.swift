@@ -7,7 +7,7 @@ import PerdureValue
 import Testing
 
 /// What plugins may ask of the engine from a tool.
-@Suite(.timeLimit(.minutes(2))) struct DeskOperationTests {
+@Suite(.timeLimit(.minutes(5))) struct DeskOperationTests {
   /// Operations that need nothing but the conversation of the call, and a member of the answer.
   private static let plain: [(String, JSON, String)] = [
     ("conversation.get", ["conversation": 1], "record"),

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// In what order hooks and wraps of several plugins count.
-@Suite(.timeLimit(.minutes(1))) struct HookRankTests {
+@Suite(.timeLimit(.minutes(5))) struct HookRankTests {
   /// Loads plugins with one hook at `beforeTool` each and returns the order in which they are called.
   private func order(_ hooks: [(id: String, hook: JSONObject)]) async throws -> [String] {
     let bench = ScriptedBench()

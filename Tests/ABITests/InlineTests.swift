@@ -20,7 +20,7 @@ private final class SteppingClock: HostClock {
 }
 
 /// Contributions that promise to answer at once, on the thread of whoever calls.
-@Suite(.timeLimit(.minutes(1))) struct InlineTests {
+@Suite(.timeLimit(.minutes(5))) struct InlineTests {
   private static func hook(_ more: JSONObject = [:]) -> JSONObject {
     var hook: JSONObject = ["point": "beforeTool", "role": "guard", "inline": true]
     for (key, value) in more { hook[key] = value }

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// What an asynchronous plugin still does after its call was given up, as the engine sees it.
-@Suite(.timeLimit(.minutes(1))) struct LateCompletionTests {
+@Suite(.timeLimit(.minutes(5))) struct LateCompletionTests {
   /// A harness with the adversary, whose model calls the tool `keep` once in each conversation.
   private struct Scene {
     let bench: PluginBench

@@ -6,7 +6,7 @@ import PerdureValue
 import Testing
 
 /// Calls of a plugin that belong to no conversation.
-@Suite(.timeLimit(.minutes(1))) struct PluginLifeTests {
+@Suite(.timeLimit(.minutes(5))) struct PluginLifeTests {
   private func with(
     _ members: JSONObject,
     _ script: JSONObject,

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// How many calls of one plugin run at once.
-@Suite(.timeLimit(.minutes(1))) struct SlotTests {
+@Suite(.timeLimit(.minutes(5))) struct SlotTests {
   private static let tool: JSON = [
     "name": "own", "description": "Takes a while.", "parameters": ["type": "object"],
   ]

@@ -7,7 +7,7 @@ import PerdureValue
 import Testing
 
 /// Task types of plugins.
-@Suite(.timeLimit(.minutes(2))) struct TaskKindTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskKindTests {
   private static let done: JSON = [
     "state": ["status": "terminal", "outcome": ["status": "completed", "result": ["pages": 2]]]
   ]

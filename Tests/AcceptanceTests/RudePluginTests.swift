@@ -118,7 +118,7 @@ import Testing
     #expect(result.events.last?["type"] == "result")
   }
 
-  @Test(.timeLimit(.minutes(2)))
+  @Test(.timeLimit(.minutes(5)))
   func `no process of a plugin outlives a host that is killed`() throws {
     let path = folder.file("alive")
     try #require(unsafe mkfifo(path, 0o600) == 0)

@@ -95,7 +95,7 @@ import Testing
     ("", false, "expected an object"),
   ]
 
-  @Test(.timeLimit(.minutes(1)), arguments: 0..<notObjects.count)
+  @Test(.timeLimit(.minutes(5)), arguments: 0..<notObjects.count)
   func `a call whose arguments are no object gets an error result and the run ends`(
     _ index: Int
   ) async throws {

@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// The arguments of a call while they arrive.
-@Suite(.timeLimit(.minutes(1))) struct PartialArgumentTests {
+@Suite(.timeLimit(.minutes(5))) struct PartialArgumentTests {
   /// Pieces of the text, and what is shown after each of them.
   static let pieces: [(text: String, shown: JSON)] = [
     (#" {"path": "/tm"#, ["path": "/tm"]), (#"p\"#, ["path": "/tmp"]),

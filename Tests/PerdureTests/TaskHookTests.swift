@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Points that a type of task has for hooks.
-@Suite(.timeLimit(.minutes(1))) struct TaskHookTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskHookTests {
   struct Position: TaskCheckpoint {
     var phase = "ask"
   }
