@@ -174,7 +174,27 @@ extension InstalledPlugins {
       await plugin.close()
       throw error
     }
-    return PluginGeneration(plugin, record, adapting: options.adapting)
+    let generation = PluginGeneration(plugin, record, adapting: options.adapting)
+    generation.follow(adapting: options.adapting) { [weak self, weak generation] contribution in
+      guard let self, let generation else { return }
+      self.publish(contribution, of: generation)
+    }
+    return generation
+  }
+
+  /// Gives the harness what a plugin has registered while it runs.
+  private func publish(_ contribution: Extension, of generation: PluginGeneration) {
+    let id = generation.record.id
+    let harness = state.withLock { $0.generations[id] === generation ? $0.harness : nil }
+    // Before it is published, its first publication has all that it registered.
+    guard let harness else { return }
+    do {
+      try harness.engine.registry.install(contribution, isPinned: generation.record.isPinned)
+    } catch {
+      options.onReport(
+        Report(type: "extension_error", message: "\(error)", extensionName: id)
+      )
+    }
   }
 
   /// Where a plugin runs: what nobody has signed gets a process of its own, unless somebody decides.

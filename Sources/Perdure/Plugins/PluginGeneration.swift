@@ -19,6 +19,22 @@ final class PluginGeneration: Sendable {
     published = Mutex(Self.leased(adapting(plugin.contribution), lease))
   }
 
+  /// Calls `follower` with what the plugin brings whenever it registers something, as long as it
+  /// takes new calls.
+  func follow(
+    adapting: @escaping @Sendable (Extension) -> Extension,
+    _ follower: @escaping @Sendable (Extension) -> Void
+  ) {
+    plugin.onRegistration { [weak self] value in
+      let contribution = self?.published.withLock { published -> Extension? in
+        guard let lease = published?.lease else { return nil }
+        published = Self.leased(adapting(value), lease)
+        return published
+      }
+      if let contribution { follower(contribution) }
+    }
+  }
+
   /// What the engine is given; `nil` once it is not to take new calls.
   var contribution: Extension? { published.withLock { $0 } }
 

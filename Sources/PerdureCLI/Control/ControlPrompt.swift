@@ -50,7 +50,9 @@ struct ControlPrompt: Sendable {
     for (option, values) in options {
       for value in values { try arguments.add(value, for: option) }
     }
-    let wanted = try RunOptions.resolve(arguments, recorded: record)
+    var wanted = try RunOptions.resolve(arguments, recorded: record)
+    // Plugins may have been installed since the process began, and run there.
+    wanted.installed = record.installed
     let differences = wanted.differences(from: record)
     guard wanted != record else { return }
     throw PerdureError(

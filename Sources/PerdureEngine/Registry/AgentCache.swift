@@ -17,8 +17,18 @@ final class AgentCache: Sendable {
 
   private let items = Mutex<[Item]>([])
 
+  /// Forgets everything, because other extensions are installed now.
+  func clear() { items.withLock { $0 = [] } }
+
   /// Resolves the stored `pi.agent` as `Agent` does.
-  func agent(_ stored: JSON, registry: [InstalledExtension], defaults: [String]?) -> Agent {
+  ///
+  /// What is kept holds the code of its extensions, so only those that are `current` are kept.
+  func agent(
+    _ stored: JSON,
+    registry: [InstalledExtension],
+    defaults: [String]?,
+    current: Registry
+  ) -> Agent {
     // Wraps are the code of extensions, which is asked each time.
     guard registry.allSatisfy({ $0.wraps.isEmpty }) else {
       return Agent(stored, registry: registry, defaults: defaults)
@@ -38,6 +48,10 @@ final class AgentCache: Sendable {
       agent: agent
     )
     items.withLock { items in
+      // Looked at here, so that a change which comes later finds the item and takes it away.
+      guard current.snapshot.elementsEqual(registry, by: { $0.identity === $1.identity }) else {
+        return
+      }
       items.insert(item, at: 0)
       if items.count > Self.capacity { items.removeLast() }
     }

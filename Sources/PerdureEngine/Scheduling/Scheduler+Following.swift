@@ -16,7 +16,10 @@ extension Scheduler {
       self?.idleWaits.close(error)
     }
     session.onSeal { [weak self] error in self?.idleWaits.close(error) }
-    surroundings.registry.subscribe { [weak self] in self?.registryChanged() }
+    surroundings.registry.subscribe { [weak self] in
+      self?.surroundings.agents.clear()
+      self?.registryChanged()
+    }
     // What is waited for comes before those who wait, so that few of them have to be asked whether
     // they can go on.
     for status: TaskState.Status in [.pending, .running, .sleeping, .completing, .waiting] {

@@ -141,7 +141,8 @@ package struct TaskRuntime: Sendable {
     return surroundings.agents.agent(
       stored,
       registry: extensions,
-      defaults: settings.extensions
+      defaults: settings.extensions,
+      current: surroundings.registry
     )
   }
 

@@ -18,6 +18,7 @@ package struct InstallationFolder: Sendable {
 
   private static let lockNanoseconds: Int64 = 10_000_000_000
   private static let pauseNanoseconds: Int64 = 20_000_000
+  private static let stagingTries = 100
   private static let staging = ".staging-"
   private static let discarded = ".discarded-"
 
@@ -109,14 +110,17 @@ package struct InstallationFolder: Sendable {
   private func makeStagingFolder() throws(PerdureError) -> (String, Int32) {
     try InstallationAccess.makeFolder(path)
     try InstallationAccess.checkOwner(path)
-    let folder = "\(path)/\(Self.staging)\(UInt64.random(in: .min ... .max))"
-    step("make the staging folder")
-    try InstallationAccess.makeFolder(folder)
-    // Held for as long as the process needs it, so that whoever gets it finds a folder of the dead.
-    guard let lock = try InstallationAccess.tryLock(folder, isFolder: true) else {
-      throw busy
+    for _ in 0..<Self.stagingTries {
+      let folder = "\(path)/\(Self.staging)\(UInt64.random(in: .min ... .max))"
+      step("make the staging folder")
+      try InstallationAccess.makeFolder(folder)
+      // Held for as long as the process needs it, so that whoever gets it finds a folder of the dead.
+      // Until then somebody may take this one for such, and remove it.
+      guard let lock = try? InstallationAccess.tryLock(folder, isFolder: true) else { continue }
+      if InstallationAccess.exists(folder) { return (folder, lock) }
+      InstallationAccess.unlock(lock)
     }
-    return (folder, lock)
+    throw busy
   }
 
   private func sidecar(
