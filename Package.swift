@@ -132,6 +132,12 @@ let package = Package(
       path: "Tests/InteropProcess",
       swiftSettings: base
     ),
+    .executableTarget(
+      name: "TaskProcess",
+      dependencies: ["Perdure"],
+      path: "Tests/TaskProcess",
+      swiftSettings: base
+    ),
     .testTarget(
       name: "DurabilityTests",
       dependencies: ["PerdureTestKit", "PerdureValue", "TestPrograms"],
@@ -152,7 +158,7 @@ let package = Package(
     ),
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue"],
+      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue", "TaskProcess"],
       swiftSettings: base
     ),
     .testTarget(
