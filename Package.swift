@@ -143,6 +143,12 @@ let package = Package(
       path: "Tests/InteropProcess",
       swiftSettings: base
     ),
+    .executableTarget(
+      name: "TaskProcess",
+      dependencies: ["Perdure"],
+      path: "Tests/TaskProcess",
+      swiftSettings: base
+    ),
     .testTarget(
       name: "DurabilityTests",
       dependencies: ["PerdureTestKit", "PerdureValue", "TestPrograms"],
@@ -163,7 +169,7 @@ let package = Package(
     ),
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue"],
+      dependencies: ["Perdure", "PerdureCLI", "PerdureModel", "PerdureValue", "TaskProcess"],
       swiftSettings: base
     ),
     .testTarget(

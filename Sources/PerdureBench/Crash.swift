@@ -82,7 +82,7 @@ enum Crash {
         first.kill()
         throw PerdureError(.invalidInput, "the call that was to be cut off never came")
       }
-      try await Task.sleep(nanoseconds: 5_000_000)
+      await SystemClock().sleep(nanoseconds: 5_000_000)
     }
     first.kill()
     let second = try Child.start(words + ["--resume"])

@@ -1,10 +1,18 @@
 import Glibc
+import Perdure
 import PerdureModel
 
 /// `perdure-bench`: the workloads by which the host is compared with others.
 @main
 struct Main {
   static func main() async {
+    HostExecutor.install()
+    await program()
+  }
+
+  /// Away from the main actor, which libdispatch serves.
+  @concurrent
+  private static func program() async {
     let words = CommandLine.arguments.dropFirst()
     if words.contains("--help") || words.contains("-h") { return print(Arguments.usage) }
     do {

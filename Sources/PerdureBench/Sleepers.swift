@@ -1,5 +1,6 @@
 import Glibc
 import Perdure
+import PerdureModel
 
 /// What very many tasks cost that sleep or wait, and whether they wake the process.
 enum Sleepers {
@@ -84,12 +85,12 @@ enum Sleepers {
     while let task = try await harness.task(id), task.state.status != .sleeping,
       task.state.status != .waiting
     {
-      await Task.yield()
+      await giveWay()
     }
   }
 
   private static func untilAllDormant(_ harness: Harness) async throws {
-    while try await harness.wake().isActive { await Task.yield() }
+    while try await harness.wake().isActive { await giveWay() }
   }
 
   private static func stay() async throws {

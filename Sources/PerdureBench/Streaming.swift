@@ -1,4 +1,5 @@
 import Perdure
+import PerdureModel
 import Synchronization
 
 /// W4: one answer of many small pieces, until a subscriber to the events holds all of it.
@@ -162,7 +163,7 @@ enum Streaming {
     func next() async -> [ModelEvent] {
       let batch = times.withLock { $0.count }
       if batch > 0 {
-        if isPaced { await pause(to: batch) } else { await Task.yield() }
+        if isPaced { await pause(to: batch) } else { await giveWay() }
       }
       let sent = batch * Streaming.pieces
       let number = min(Streaming.pieces, count - sent)
@@ -177,7 +178,7 @@ enum Streaming {
       let start = times.withLock { $0.first ?? 0 }
       let due = start + Int64(batch) * 12_500_000
       let rest = due - Machine.now
-      if rest > 0 { try? await Task.sleep(nanoseconds: UInt64(rest)) }
+      await SystemClock().sleep(nanoseconds: rest)
     }
   }
 }

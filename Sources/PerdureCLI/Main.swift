@@ -6,6 +6,13 @@ import PerdureModel
 enum Main {
   static func main() async {
     HostText.openStreams()
+    HostExecutor.install()
+    await program()
+  }
+
+  /// Away from the main actor, which libdispatch serves.
+  @concurrent
+  private static func program() async {
     let arguments = Array(CommandLine.arguments.dropFirst())
     // Known before the arguments are, so that every error has the form that was asked for.
     let isJSON = arguments.prefix { $0 != "--" }.contains("--json")

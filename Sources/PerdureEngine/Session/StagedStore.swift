@@ -192,7 +192,7 @@ package final class StagedStore: Sendable {
   private func gather() async {
     var before = state.withLock { (sequence: $0.counters.nextSequence, waiters: $0.waiters.count) }
     for _ in 0..<Self.longestGathering {
-      await Task.yield()
+      await giveWay()
       let now = state.withLock { (sequence: $0.counters.nextSequence, waiters: $0.waiters.count) }
       if now == before || now.waiters >= Self.enoughWaiters { return }
       before = now
