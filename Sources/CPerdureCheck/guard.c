@@ -84,7 +84,7 @@ static void on_crash(int number, siginfo_t *info, void *context) {
   (void)context;
   if (number == SIGSEGV || number == SIGBUS) explain(why, sizeof why, info->si_addr);
   snprintf(line, sizeof line, "!SIG%s%s%s%s%s\n", name ? name : "?", why[0] ? ": " : "", why,
-           here[0] ? " in " : ", on a thread of its own after ", here[0] ? here : latest);
+           here[0] ? ", in " : ", on a thread of its own after ", here[0] ? here : latest);
   ignored = write(told, line, strlen(line));
   (void)ignored;
   _exit(99);

@@ -106,7 +106,11 @@ static void run_step(void *argument) {
   int32_t result = 0;
   check_enter_code(names[step->kind]);
   switch (step->kind) {
-  case 0: result = host->entry(host->lent, host->plugin, &step->err); break;
+  case 0:
+    check_is_entering = 1;
+    result = host->entry(host->lent, host->plugin, &step->err);
+    check_is_entering = 0;
+    break;
   case 1: result = host->code.activate(host->code.state, &step->err); break;
   case 2:
     result = host->code.deactivate(host->code.state, host->ticket,
@@ -162,9 +166,7 @@ int32_t perdure_check_enter(perdure_check_host *host, int64_t limit_ms, char *me
   if (loan.pages) mprotect(loan.pages, loan.size, PROT_READ | PROT_WRITE);
   host->plugin = (pdr_plugin *)loan.bytes;
   memcpy(host->plugin, &stated, sizeof stated);
-  host->is_entering = 1;
   result = take_step(host, 0, limit_ms, message, capacity);
-  host->is_entering = 0;
   if (result == PERDURE_CHECK_HUNG) return result;
   known = size < sizeof host->code ? size : sizeof host->code;
   memset(&host->code, 0, sizeof host->code);

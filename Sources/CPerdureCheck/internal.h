@@ -61,7 +61,7 @@ struct perdure_check_host {
   pdr_plugin *plugin; /* as the plugin filled it in, never beyond its size */
   pdr_plugin code;    /* what of it counts */
   int32_t (*entry)(const pdr_host *, pdr_plugin *, pdr_errbuf *);
-  int is_entering, is_destroyed, has_dispatcher;
+  int is_destroyed, has_dispatcher;
   pdr_id ticket;
   int is_stopped;
   uint32_t generation;
@@ -74,7 +74,9 @@ struct perdure_check_host {
 };
 
 extern _Atomic int64_t check_own_threads;
+/* Whether this thread runs a release function, or the entry function. */
 extern _Thread_local int check_is_releasing;
+extern _Thread_local int check_is_entering;
 
 void check_lend_tables(perdure_check_host *host);
 void check_offend(perdure_check_host *host, const char *format, ...)

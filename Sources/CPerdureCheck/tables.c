@@ -8,6 +8,7 @@
 #include "internal.h"
 
 _Thread_local int check_is_releasing;
+_Thread_local int check_is_entering;
 
 static void offend(perdure_check_host *host, const char *format, va_list arguments) {
   char *text = NULL;
@@ -41,7 +42,7 @@ check_call *check_find(perdure_check_host *host, pdr_id id) {
 /* What every function does first: 0, or what to answer. */
 static int32_t admit(perdure_check_host *host, const char *function) {
   if (check_is_releasing) check_offend(host, "it called %s from a release function", function);
-  if (host->is_entering) check_offend(host, "it called %s from its entry function", function);
+  if (check_is_entering) check_offend(host, "it called %s from its entry function", function);
   if (!host->is_destroyed) return PDR_OK;
   check_offend(host, "it called %s after it was destroyed", function);
   return PDR_E_GONE;

@@ -9,6 +9,9 @@ package struct PluginCheckup: Sendable {
   /// The names of the groups of tests, in order.
   package static var groups: [String] { PluginChecks.groups }
 
+  /// The names of the tests that run code of the plugin, in order.
+  package static var tests: [String] { PluginChecks.tests }
+
   /// Prepares to check a file; `verb` are the words with which this program runs one test.
   package init(
     path: String,

@@ -20,7 +20,7 @@ enum PluginCheckVerb {
       Option(
         name: "group",
         value: "NAME",
-        help: "only the tests of one group",
+        help: "only the tests of one group, or one test",
         standard: "all"
       ),
     ],
@@ -61,13 +61,7 @@ enum PluginCheckVerb {
     let given = try arguments.number("reproduce", in: 0...Int64.max)
     let seed = given.map(UInt64.init) ?? UInt64.random(in: 1...999_999_999)
     let group = arguments.value("group")
-    if let group, !PluginCheckup.groups.contains(group) {
-      throw UsageError.make(
-        "--group cannot be '\(group)'",
-        Suggestion.sentence(for: group, among: PluginCheckup.groups)
-          ?? "use one of \(PluginCheckup.groups.joined(separator: ", "))"
-      )
-    }
+    try checkGroup(group)
     let path = HostText.absolutePath(arguments.positionals.first ?? "")
     let checkup = try PluginCheckup(
       path: path,
@@ -79,24 +73,39 @@ enum PluginCheckVerb {
     var findings: [JSON] = []
     let onlyFailed = arguments.has("only-failed")
     let plugin = try checkup.run { finding in
-      let isShown = !onlyFailed || finding["outcome"]?.text == "failed"
-      if isShown { findings.append(finding) } else { findings.append(.null) }
-      if isShown, !reporter.isJSON { reporter.print(line(finding)) }
+      if !reporter.isJSON, !onlyFailed || isFailure(finding) {
+        reporter.print(line(finding, after: findings))
+      }
+      findings.append(finding)
     }
-    return end(path, plugin, seed, findings, reporter)
+    return end(path, plugin, seed, findings, onlyFailed, reporter)
   }
+
+  private static func checkGroup(_ group: String?) throws {
+    let groups = PluginCheckup.groups
+    guard let group, !groups.contains(group), !PluginCheckup.tests.contains(group),
+      !group.hasPrefix("file/")
+    else { return }
+    throw UsageError.make(
+      "--group cannot be '\(group)'",
+      Suggestion.sentence(for: group, among: groups + PluginCheckup.tests)
+        ?? "use one of \(groups.joined(separator: ", "))"
+    )
+  }
+
+  private static func isFailure(_ finding: JSON) -> Bool { finding["outcome"]?.text == "failed" }
 
   private static func end(
     _ path: String,
     _ plugin: (id: String, version: String)?,
     _ seed: UInt64,
     _ findings: [JSON],
+    _ onlyFailed: Bool,
     _ reporter: Reporter
   ) -> ExitStatus {
     func count(_ outcome: String) -> Int { findings.count { $0["outcome"]?.text == outcome } }
     let failed = count("failed")
     let skipped = count("skipped")
-    let shown = findings.filter { !$0.isNull }
     if reporter.isJSON {
       var object: JSONObject = ["path": .string(path)]
       if let plugin {
@@ -106,7 +115,7 @@ enum PluginCheckVerb {
       object["seed"] = .int(Int64(seed))
       object["tests"] = .int(findings.count)
       object["failed"] = .int(failed)
-      object["findings"] = .array(shown)
+      object["findings"] = .array(onlyFailed ? findings.filter(isFailure) : findings)
       reporter.printStyled(String(decoding: EventLine.bytes(.object(object)), as: UTF8.self))
     } else {
       let name = plugin.map { "\($0.id) \($0.version)" } ?? path
@@ -120,7 +129,8 @@ enum PluginCheckVerb {
     return failed > 0 ? .pluginRefused : .ok
   }
 
-  private static func line(_ finding: JSON) -> String {
+  /// One line for people; what an earlier test found already is not said twice.
+  private static func line(_ finding: JSON, after earlier: [JSON]) -> String {
     let name = finding["name"]?.text ?? "?"
     let padded = name + String(repeating: " ", count: max(1, 24 - name.count))
     let reason = finding["reason"]?.text
@@ -130,6 +140,9 @@ enum PluginCheckVerb {
       return "ok      \(padded)\(finding["question"]?.text ?? "")\(note)"
     case "skipped": return "skipped \(padded)\(reason ?? "")"
     default:
+      if let same = earlier.first(where: { isFailure($0) && $0["reason"]?.text == reason }) {
+        return "FAILED  \(padded)the same as \(same["name"]?.text ?? "?")"
+      }
       let remedy = finding["remedy"]?.text.map { "; \($0)" } ?? ""
       return "FAILED  \(padded)\(reason ?? "")\(remedy)"
     }

@@ -72,7 +72,12 @@ struct CheckBehaviour: Sendable {
     let message = unsafe Self.text { buffer, capacity in
       unsafe made = perdure_check_open(path, &options, buffer, capacity)
     }
-    guard let made = unsafe made else { throw CheckFailure("it cannot be mapped: \(message)") }
+    guard let made = unsafe made else {
+      throw CheckFailure(
+        "it cannot be mapped: \(message)",
+        remedy: "link what it needs statically, or say where it is with LD_LIBRARY_PATH"
+      )
+    }
     unsafe host = made
   }
 
@@ -88,7 +93,8 @@ struct CheckBehaviour: Sendable {
     _ body: (OpaquePointer, UnsafeMutablePointer<CChar>?, Int) -> Int32
   ) -> Step {
     var code: Int32 = 0
-    let message = unsafe Self.text { buffer, capacity in code = unsafe body(host, buffer, capacity) }
+    let message = unsafe Self.text { buffer, capacity in code = unsafe body(host, buffer, capacity)
+    }
     switch code {
     case 0: return .done
     case Int32.min: return .hung
@@ -177,7 +183,10 @@ struct CheckBehaviour: Sendable {
     }
     var length = 0
     let bytes = unsafe perdure_check_value(host, call, &length)
-    return Payload(type: type, bytes: unsafe Array(UnsafeBufferPointer(start: bytes, count: length)))
+    return Payload(
+      type: type,
+      bytes: unsafe Array(UnsafeBufferPointer(start: bytes, count: length))
+    )
   }
 
   /// The first completion's sentence and details.

@@ -55,7 +55,9 @@ extension PluginTest {
       try subject.live(CheckBehaviour(guards: true)) { host in
         for target in subject.targets.all { try lend(target, subject, host) }
         for tool in subject.manifest.tools {
-          guard var samples = try? SchemaSamples(tool.parameters, seed: subject.seed) else { continue }
+          guard var samples = try? SchemaSamples(tool.parameters, seed: subject.seed) else {
+            continue
+          }
           for arguments in samples.invalid().prefix(4) {
             guard let target = subject.targets.tool(tool, arguments: arguments) else { continue }
             try lend(target, subject, host)
@@ -68,7 +70,8 @@ extension PluginTest {
       group: .memory,
       word: "release",
       question: "blobs that are handed over are released on any thread, without a call to the host",
-      remedy: "let release only free memory; the host calls it once, before complete or emit returns",
+      remedy:
+        "let release only free memory; the host calls it once, before complete or emit returns",
       limitMs: 120_000
     ) { subject in
       try subject.live { host in

@@ -206,7 +206,9 @@ extension PluginTest {
       try? subject.stop(host)
     }
     if least > startLimitMs {
-      throw CheckFailure("start of \(target.name) takes \(least) ms, and it should take less than 50")
+      throw CheckFailure(
+        "start of \(target.name) takes \(least) ms, and it should take less than 50"
+      )
     }
   }
 

@@ -107,7 +107,8 @@ final class CheckSubject {
       guard host.isStopped(within: Self.stopLimit) else {
         throw CheckFailure(
           "it does not say lifecycle.stopped within \(Self.stopLimit / 1_000) seconds of deactivate",
-          remedy: "ask for the operation lifecycle.stopped with {\"ticket\": \"N\"} when all is stopped,"
+          remedy:
+            "ask for the operation lifecycle.stopped with {\"ticket\": \"N\"} when all is stopped,"
             + " or leave deactivate null"
         )
       }
@@ -133,7 +134,7 @@ final class CheckSubject {
 
   func throwOffences(of host: CheckHost) throws {
     guard let first = host.offences.first else { return }
-    throw CheckFailure(first)
+    throw CheckFailure(first, remedy: CheckRemedy.of(first))
   }
 
   static func word(_ code: Int32) -> String { BorderCode(rawValue: code)?.word ?? "\(code)" }
@@ -180,12 +181,17 @@ final class CheckSubject {
   /// Reads what a call was answered with; a refusal or an error is no answer.
   func answer(_ call: UInt64, of target: CheckTarget, on host: CheckHost) throws {
     let seen = host.look(at: call)
-    guard seen.accepted == 0, seen.status == 0 else { return try failure(call, of: target, on: host) }
+    guard seen.accepted == 0, seen.status == 0 else {
+      return try failure(call, of: target, on: host)
+    }
     let payload = try host.payload(of: call)
     do throws(BorderProblem) {
       if target.hasOutput {
-        if payload.type == .json, payload.bytes.isEmpty { return }
-        _ = try ToolCompletion.decode(payload)
+        if payload.isMessage {
+          _ = try ToolCompletion.decode(try payload.object())
+        } else {
+          _ = try ToolCompletion.decode(payload)
+        }
       } else if payload.type == .text, target.name.contains("section:") {
         _ = try payload.text()
       } else {

@@ -43,7 +43,12 @@ struct CheckTargets {
   /// The call of a tool; without arguments, such that fit are made; `nil` if none were found.
   func tool(_ tool: ManifestTool, arguments: JSON?) -> CheckTarget? {
     guard let arguments = arguments ?? samples(of: tool) else { return nil }
-    return target("tool:\(tool.name)", tool.options, output: true, call(arguments, tool.replay.rawValue))
+    return target(
+      "tool:\(tool.name)",
+      tool.options,
+      output: true,
+      call(arguments, tool.replay.rawValue)
+    )
   }
 
   private func samples(of tool: ManifestTool) -> JSON? {

@@ -22,7 +22,9 @@ final class FileTests {
       do throws(ELFProblem) { elf = try ELFFile(bytes) } catch {
         throw CheckFailure("it \(error.message)", remedy: error.hint)
       }
-      if let elf { try refused { () throws(PerdureError) in try PluginFiles.checkSafety(elf, path) } }
+      if let elf {
+        try refused { () throws(PerdureError) in try PluginFiles.checkSafety(elf, path) }
+      }
     }
     guard let elf else { return }
     test("exports", "it exports its entry function and nothing else") { try exports(elf) }
@@ -77,6 +79,12 @@ final class FileTests {
     )
   }
 
+  /// What the runtime of Swift brings, which such a plugin shares with its host.
+  private static let swiftLibraries = [
+    "libswift", "lib_Foundation", "libFoundation", "libdispatch.so", "libBlocksRuntime.so",
+    "lib_Concurrency", "lib_StringProcessing",
+  ]
+
   private func libraries(_ elf: ELFFile) throws {
     for path in elf.runPaths
     where !path.split(separator: ":").allSatisfy({ $0.hasPrefix("$ORIGIN") }) {
@@ -86,9 +94,8 @@ final class FileTests {
       )
     }
     let isSwift = (try? PluginFiles.note(of: elf, path))?.runtime.hasPrefix("swift-dynamic") == true
-    for library in elf.needed
-    where !PluginFiles.allowedLibraries.contains(where: library.hasPrefix)
-      && !(isSwift && (library.hasPrefix("libswift") || library.hasPrefix("lib_"))) {
+    let allowed = PluginFiles.allowedLibraries + (isSwift ? Self.swiftLibraries : [])
+    for library in elf.needed where !allowed.contains(where: library.hasPrefix) {
       throw CheckFailure(
         "it needs \(library), which other machines may lack",
         remedy: "link it statically"
@@ -100,7 +107,9 @@ final class FileTests {
   private func refused(_ body: () throws(PerdureError) -> Void) throws {
     do throws(PerdureError) { try body() } catch {
       let prefix = "plugin file \(path) "
-      let message = error.message.hasPrefix(prefix) ? "it " + error.message.dropFirst(prefix.count)
+      let message =
+        error.message.hasPrefix(prefix)
+        ? "it " + error.message.dropFirst(prefix.count)
         : error.message
       throw CheckFailure(message, remedy: error.hint)
     }

@@ -3,6 +3,10 @@ import PerdureValue
 
 /// The group isolation: the plugin answers in a process of its own what it answers in this one.
 extension PluginTest {
+  private static let canCompare: @Sendable (Manifest) -> Bool = { manifest in
+    !manifest.tools.isEmpty && IsolatedRun.isAvailable
+  }
+
   static let isolation: [PluginTest] = [
     PluginTest(
       group: .isolation,
@@ -10,7 +14,7 @@ extension PluginTest {
       question: "tools answer in perdure-runner what they answer in process",
       remedy: "use nothing of the host's process; files, variables and the folder are the runner's",
       limitMs: 180_000,
-      concerns: { !$0.tools.isEmpty && IsolatedRun.isAvailable }
+      concerns: canCompare
     ) { subject in
       for tool in subject.manifest.tools {
         guard var samples = try? SchemaSamples(tool.parameters, seed: subject.seed),
@@ -52,7 +56,8 @@ struct IsolatedRun {
     ]
     return [
       "turns": [
-        ["steps": [["toolCall": call]]], ["steps": [["text": "It says: "], ["toolResult": "check-1"]]],
+        ["steps": [["toolCall": call]]],
+        ["steps": [["text": "It says: "], ["toolResult": "check-1"]]],
       ]
     ]
   }
@@ -75,7 +80,9 @@ struct IsolatedRun {
       listeningTo: 1,
       limit: 30_000
     )
-    guard let end, !end.isTimeout else { throw CheckFailure("\(tool.name) takes too long to compare") }
+    guard let end, !end.isTimeout else {
+      throw CheckFailure("\(tool.name) takes too long to compare")
+    }
     return "'\(String(decoding: end.told.prefix(2_000), as: UTF8.self))' (status \(end.status))"
   }
 }

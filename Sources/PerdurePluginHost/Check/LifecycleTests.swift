@@ -22,7 +22,9 @@ extension PluginTest {
     ) { subject in
       let left = try lives(subject).threads
       if left >= (rounds - warmUp) / 3 {
-        throw CheckFailure("after \(rounds) lives there are \(left) threads more than after \(warmUp)")
+        throw CheckFailure(
+          "after \(rounds) lives there are \(left) threads more than after \(warmUp)"
+        )
       }
     },
     PluginTest(

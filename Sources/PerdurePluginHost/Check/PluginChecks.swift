@@ -9,7 +9,7 @@ package struct PluginCheckOptions: Sendable {
   package var copies: String
   /// Where chance begins; the same seed gives the same inputs.
   package var seed: UInt64
-  /// Only this group, if any.
+  /// Only the tests of this group, or this one test, if any.
   package var group: String?
   /// Whether tests run in this process, for debuggers; a crash then ends it.
   package var isInProcess: Bool
@@ -38,6 +38,8 @@ package struct PluginCheckOptions: Sendable {
 package enum PluginChecks {
   /// The names of the groups, in order.
   package static let groups = PluginTest.Group.allCases.map(\.rawValue)
+  /// The names of the tests that run code of the plugin, in order.
+  package static let tests = PluginTest.all.map(\.name)
 
   /// Asks all tests and tells each finding as it comes; returns the id and version, if known.
   ///
@@ -47,21 +49,25 @@ package enum PluginChecks {
     tell: (JSON) -> Void
   ) throws(PerdureError) -> (id: String, version: String)? {
     let file = try FileTests.run(path: options.path)
-    let wanted = options.group.flatMap(PluginTest.Group.init(rawValue:))
-    if wanted == nil || wanted == .file { for finding in file { tell(finding.json) } }
+    let wanted = options.group
+    func isWanted(_ name: String) -> Bool {
+      guard let wanted else { return true }
+      return name == wanted || name.hasPrefix(wanted + "/")
+    }
+    for finding in file where isWanted(finding.name) { tell(finding.json) }
     let description: PluginDescription
     do { description = try PluginFiles.describe(path: options.path) } catch {
-      for test in PluginTest.all where wanted == nil || wanted == test.group {
+      for test in PluginTest.all where isWanted(test.name) {
         tell(skipped(test, "the file is refused, so none of its code is run").json)
       }
       // A refused file fails every group, also one that was asked for alone.
-      if wanted != nil, wanted != .file {
-        for finding in file where finding.outcome == .failed { tell(finding.json) }
+      for finding in file where finding.outcome == .failed && !isWanted(finding.name) {
+        tell(finding.json)
       }
       return nil
     }
     let manifest = description.manifest
-    for test in PluginTest.all where wanted == nil || wanted == test.group {
+    for test in PluginTest.all where isWanted(test.name) {
       guard test.concerns(manifest) else { continue }
       tell((options.isInProcess ? here(test, options) : apart(test, options)).json)
     }
@@ -127,9 +133,10 @@ package enum PluginChecks {
       return finding
     }
     defer { CheckProcess.removeFolder(folder) }
-    let words = options.verb + [
-      "--seed", "\(options.seed)", "--copies", options.copies, "--", options.path, test.name,
-    ]
+    let words =
+      options.verb + [
+        "--seed", "\(options.seed)", "--copies", options.copies, "--", options.path, test.name,
+      ]
     guard let end = CheckProcess.run(words, in: folder, limit: test.limitMs) else {
       finding.reason = "the process of the test cannot be started"
       finding.remedy = "see whether the system allows more processes"
@@ -137,7 +144,9 @@ package enum PluginChecks {
     }
     let told = Told(end.told)
     if let result = told.result, !end.isTimeout { return read(result, finding) }
-    finding.reason = reason(end, told, test.limitMs)
+    let sentence = reason(end, told, test.limitMs)
+    finding.reason = sentence
+    if !end.isTimeout { finding.remedy = CheckRemedy.ofEnd(sentence, name: test.name) }
     return finding
   }
 

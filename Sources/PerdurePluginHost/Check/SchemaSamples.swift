@@ -100,7 +100,7 @@ struct SchemaSamples {
   }
 
   private mutating func object(_ node: JSON, _ depth: Int) -> JSONObject {
-    let required = Set((node["required"]?.array ?? []).compactMap(\.string))
+    let required = (node["required"]?.array ?? []).compactMap(\.string)
     var members = JSONObject()
     for (key, schema) in node["properties"]?.object ?? [:] {
       let isWanted = required.contains(key)
@@ -114,7 +114,8 @@ struct SchemaSamples {
   private mutating func elements(_ node: JSON, _ depth: Int) -> [JSON] {
     let least = Int(node["minItems"]?.int ?? 0)
     let most = min(Int(node["maxItems"]?.int ?? Int64(least + 3)), least + 3)
-    let count = depth >= Self.depthLimit ? least : Int.random(in: least...max(least, most), using: &chance)
+    let count =
+      depth >= Self.depthLimit ? least : Int.random(in: least...max(least, most), using: &chance)
     let fixed = node["prefixItems"]?.array ?? []
     let element = node["items"] ?? .bool(true)
     return (0..<min(count, 64)).map { place in

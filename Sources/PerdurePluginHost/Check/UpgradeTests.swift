@@ -2,6 +2,15 @@ import PerdureValue
 
 /// The groups upgrade, isolation and docs.
 extension PluginTest {
+  private static let hasState: @Sendable (Manifest) -> Bool = { $0.state != nil }
+  private static let hasMigrations: @Sendable (Manifest) -> Bool = { manifest in
+    manifest.tasks.contains { !$0.migrates.isEmpty }
+      || manifest.documents.contains { !$0.migrates.isEmpty }
+  }
+  private static let hasExamples: @Sendable (Manifest) -> Bool = { manifest in
+    manifest.tools.contains { $0.parameters["examples"] != nil }
+  }
+
   static let upgrade: [PluginTest] = [
     PluginTest(
       group: .upgrade,
@@ -22,7 +31,8 @@ extension PluginTest {
       group: .upgrade,
       word: "statics",
       question: "two copies share no state",
-      remedy: "hide all symbols but perdure_plugin_1 (C++: -fno-gnu-unique) and link helpers statically"
+      remedy:
+        "hide all symbols but perdure_plugin_1 (C++: -fno-gnu-unique) and link helpers statically"
     ) { subject in
       let (old, new) = (try subject.copy(), try subject.copy())
       try subject.begin(old)
@@ -41,9 +51,10 @@ extension PluginTest {
       group: .upgrade,
       word: "state",
       question: "what snapshot gives, restore takes",
-      remedy: "answer snapshot with {version, state} as in the manifest's \"state\", and restore what"
+      remedy:
+        "answer snapshot with {version, state} as in the manifest's \"state\", and restore what"
         + " it lists",
-      concerns: { $0.state != nil }
+      concerns: hasState
     ) { subject in
       try handOver(subject)
     },
@@ -52,10 +63,7 @@ extension PluginTest {
       word: "migrations",
       question: "what older versions left is taken over or refused",
       remedy: "answer task.migrate and document.migrate for every version in \"migrates\"",
-      concerns: { manifest in
-        manifest.tasks.contains { !$0.migrates.isEmpty }
-          || manifest.documents.contains { !$0.migrates.isEmpty }
-      }
+      concerns: hasMigrations
     ) { subject in
       try subject.live { host in
         for target in subject.targets.migrations {
@@ -130,7 +138,9 @@ extension PluginTest {
       subject,
       new
     )
-    if answer == nil { throw CheckFailure("the manifest has \"state\", but restore is not supported") }
+    if answer == nil {
+      throw CheckFailure("the manifest has \"state\", but restore is not supported")
+    }
     try subject.end(old)
     try subject.end(new)
   }
@@ -161,7 +171,7 @@ extension PluginTest {
       word: "examples",
       question: "the examples of the tools' schemas fit and run",
       remedy: "correct the \"examples\" of \"parameters\"",
-      concerns: { $0.tools.contains { $0.parameters["examples"] != nil } }
+      concerns: hasExamples
     ) { subject in
       try subject.live { host in
         for tool in subject.manifest.tools {
@@ -186,7 +196,9 @@ extension PluginTest {
         else { return }
         for check in answer["checks"]?.array ?? [] where check["ok"]?.bool != true {
           let name = check["name"]?.text ?? "?"
-          throw CheckFailure("its own check \(name) fails: \(check["message"]?.text ?? "no reason")")
+          throw CheckFailure(
+            "its own check \(name) fails: \(check["message"]?.text ?? "no reason")"
+          )
         }
       }
     },
