@@ -93,14 +93,16 @@ perdure_check_host *perdure_check_open(const char *path, const perdure_check_opt
 /* One function of the plugin's life, on a thread of its own. */
 struct step {
   perdure_check_host *host;
-  int kind; /* 0 entry, 1 activate, 2 deactivate, 3 destroy */
+  int kind; /* 0 entry, 1 activate, 2 deactivate, 3 destroy, 4 query */
+  const char *name;
+  uint32_t least;
   int32_t result;
   pdr_errbuf err;
   int is_done;
 };
 
 static void run_step(void *argument) {
-  static const char *const names[] = {"entry", "activate", "deactivate", "destroy"};
+  static const char *const names[] = {"entry", "activate", "deactivate", "destroy", "query"};
   struct step *step = argument;
   perdure_check_host *host = step->host;
   int32_t result = 0;
@@ -116,7 +118,11 @@ static void run_step(void *argument) {
     result = host->code.deactivate(host->code.state, host->ticket,
                                    (uint64_t)(check_now_us() + 5000000) * 1000);
     break;
-  default: host->code.destroy(host->code.state);
+  case 3: host->code.destroy(host->code.state); break;
+  default: {
+    pdr_str name = {(const uint8_t *)step->name, strlen(step->name)};
+    result = host->code.query(host->code.state, name, step->least) != NULL;
+  }
   }
   pthread_mutex_lock(&host->lock);
   step->result = result;
@@ -125,16 +131,21 @@ static void run_step(void *argument) {
   pthread_mutex_unlock(&host->lock);
 }
 
-static int32_t take_step(perdure_check_host *host, int kind, int64_t limit_ms, char *message,
-                         size_t capacity) {
-  static const char zeros[512];
+static struct step *new_step(perdure_check_host *host, int kind) {
   struct step *step = calloc(1, sizeof *step);
+  if (!step) abort();
+  step->host = host, step->kind = kind;
+  return step;
+}
+
+/* Runs the step; frees it if it came to an end. */
+static int32_t take(perdure_check_host *host, struct step *step, int64_t limit_ms, char *message,
+                    size_t capacity) {
+  static const char zeros[512];
   int64_t until = check_now_us() + limit_ms * 1000;
   check_loan text = check_lend(zeros, sizeof zeros, 1, "the buffer for an error");
   int32_t result;
-  if (!step) abort();
   if (text.pages) mprotect(text.pages, text.size, PROT_READ | PROT_WRITE);
-  step->host = host, step->kind = kind;
   step->err = (pdr_errbuf){sizeof step->err, 0, (uint8_t *)text.bytes, sizeof zeros, 0};
   if (!check_spawn(run_step, step)) abort();
   pthread_mutex_lock(&host->lock);
@@ -153,6 +164,20 @@ static int32_t take_step(perdure_check_host *host, int kind, int64_t limit_ms, c
   check_take_back(&text);
   free(step);
   return result;
+}
+
+static int32_t take_step(perdure_check_host *host, int kind, int64_t limit_ms, char *message,
+                         size_t capacity) {
+  return take(host, new_step(host, kind), limit_ms, message, capacity);
+}
+
+int32_t perdure_check_query(perdure_check_host *host, const char *name, uint32_t least,
+                            int64_t limit_ms) {
+  struct step *step;
+  if (!host->code.query) return 0;
+  step = new_step(host, 4);
+  step->name = name, step->least = least;
+  return take(host, step, limit_ms, NULL, 0);
 }
 
 int32_t perdure_check_enter(perdure_check_host *host, int64_t limit_ms, char *message, size_t capacity) {

@@ -118,6 +118,31 @@ static void copy_text(char *into, size_t capacity, pdr_str from) {
   into[length] = 0;
 }
 
+/* Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+static int is_utf8(const uint8_t *at, size_t length) {
+  const uint8_t *end = at + length;
+  while (at < end) {
+    size_t more, i;
+    uint32_t code;
+    if (*at < 0x80) {
+      at++;
+      continue;
+    }
+    more = *at >= 0xF0 ? 3 : *at >= 0xE0 ? 2 : 1;
+    if (*at < 0xC2 || *at > 0xF4 || (size_t)(end - at) <= more) return 0;
+    code = *at & (0x3Fu >> more);
+    for (i = 1; i <= more; i++) {
+      if ((at[i] & 0xC0) != 0x80) return 0;
+      code = code << 6 | (at[i] & 0x3Fu);
+    }
+    if (code < (more == 1 ? 0x80u : more == 2 ? 0x800u : 0x10000u) || code > 0x10FFFF ||
+        (code >= 0xD800 && code <= 0xDFFF))
+      return 0;
+    at += more + 1;
+  }
+  return 1;
+}
+
 static int32_t complete(void *ctx, pdr_id id, int32_t status, const pdr_blob *value,
                         const pdr_err *err) {
   perdure_check_host *host = ctx;
@@ -161,6 +186,9 @@ static int32_t complete(void *ctx, pdr_id id, int32_t status, const pdr_blob *va
       else
         memcpy(&known, err, err->size < sizeof known ? err->size : sizeof known);
       copy_text(call->error, sizeof call->error, known.message);
+      if (known.message.ptr && known.message.len != PDR_ABSENT &&
+          !is_utf8(known.message.ptr, known.message.len))
+        check_offend_locked(host, "its error of %s is no UTF-8", call->target);
       copy_text(call->detail, sizeof call->detail, known.detail);
     }
     check_end_requests(host, id);
@@ -169,6 +197,11 @@ static int32_t complete(void *ctx, pdr_id id, int32_t status, const pdr_blob *va
   pthread_mutex_unlock(&host->lock);
   give_back(blob);
   return answer;
+}
+
+static int is_bytes(pdr_str media_type) {
+  static const char name[] = PDR_MEDIA_BYTES;
+  return media_type.len == sizeof name - 1 && media_type.ptr && !memcmp(media_type.ptr, name, sizeof name - 1);
 }
 
 static int takes_output(const check_call *call) {
@@ -191,6 +224,9 @@ static int32_t emit(void *ctx, pdr_id id, const pdr_blob *chunk) {
     answer = PDR_E_INVALID;
   } else if (!fits || blob.len > CHECK_CREDIT) {
     answer = fits ? PDR_E_INVALID : PDR_E_ENCODING;
+  } else if (!is_bytes(blob.media_type) && !is_utf8(blob.ptr, blob.len)) {
+    check_offend_locked(host, "it emitted for %s text that is no UTF-8", call->target);
+    answer = PDR_E_ENCODING;
   } else if (blob.len > call->credit) {
     if (++call->blocked == 2000)
       check_offend_locked(host, "it went on to emit for %s 2000 times without credit", call->target);

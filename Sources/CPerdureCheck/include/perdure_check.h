@@ -45,6 +45,8 @@ perdure_check_host *perdure_check_open(const char *path, const perdure_check_opt
 int32_t perdure_check_enter(perdure_check_host *host, int64_t limit_ms, char *message, size_t capacity);
 int32_t perdure_check_activate(perdure_check_host *host, int64_t limit_ms, char *message,
                                size_t capacity);
+/* Asks the plugin for a table of its own: 1 if it gives one, 0 if not. */
+int32_t perdure_check_query(perdure_check_host *host, const char *name, uint32_t least, int64_t limit_ms);
 /* Asks the plugin to stop; 1 if it has nothing to stop. */
 int32_t perdure_check_deactivate(perdure_check_host *host, int64_t limit_ms);
 /* Waits for lifecycle.stopped: whether it came. */

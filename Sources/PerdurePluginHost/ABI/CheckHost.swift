@@ -112,6 +112,12 @@ struct CheckBehaviour: Sendable {
     unsafe step { unsafe perdure_check_activate($0, Self.stepLimit, $1, $2) }
   }
 
+  /// Asks the plugin for a table of its own; `nil` if it does not return.
+  func query(_ name: String, least: UInt32) -> Bool? {
+    let answer = unsafe perdure_check_query(host, name, least, Self.stepLimit)
+    return answer == Int32.min ? nil : answer != 0
+  }
+
   func deactivate() -> Step {
     let step = unsafe step { host, _, _ in unsafe perdure_check_deactivate(host, Self.stepLimit) }
     return step == .refused(1, "") ? .absent : step

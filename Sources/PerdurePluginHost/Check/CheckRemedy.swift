@@ -17,6 +17,7 @@ enum CheckRemedy {
     ("it was stopped", "complete every open call and join every thread before lifecycle.stopped"),
     ("ticket", "answer with the number that deactivate was called with"),
     ("without credit", "wait for the operation output.flush after PDR_E_WOULD_BLOCK"),
+    ("no UTF-8", "emit bytes that may be no text as application/octet-stream; keep messages UTF-8"),
     ("emitted output", "emit only for tools and wraps of tools"),
     ("size says", "set the member size to sizeof of the struct and zero the rest"),
     ("null pointer", "set len to 0 when there are no bytes"),

@@ -65,6 +65,26 @@ extension PluginTest {
     },
     PluginTest(
       group: .entry,
+      word: "query",
+      question: "tables that no plugin has are not given",
+      remedy: "compare the whole name and min_size in pdr_plugin.query, and return null otherwise"
+    ) { subject in
+      try subject.live { host in
+        for name in [
+          "no.such.table/1", "", "perdure.calls/99", String(repeating: "x", count: 5_000),
+        ] {
+          guard let isGiven = host.query(name, least: 8) else {
+            throw CheckFailure("query does not return for the table '\(name.prefix(40))'")
+          }
+          if isGiven { throw CheckFailure("query gives a table for the name '\(name.prefix(40))'") }
+        }
+        if host.query("no.such.table/1", least: .max) != false {
+          throw CheckFailure("query gives a table of 4 GiB")
+        }
+      }
+    },
+    PluginTest(
+      group: .entry,
       word: "tables",
       question: "a host without one of the tables is refused or served",
       remedy: "check what host->query returns before using it; refuse with a sentence if the table"
