@@ -389,6 +389,7 @@ static int32_t start(void *ctx, pdr_id within, pdr_str op, const pdr_blob *input
   if (!answer && within) {
     call = check_find(host, within);
     if (!call || call->is_over) answer = PDR_E_STALE;
+    else call->seen.operations++;
   }
   if (!answer && host->request_count >= CHECK_REQUESTS) answer = PDR_E_BUSY;
   if (!answer) {

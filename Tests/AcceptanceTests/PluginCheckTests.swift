@@ -1,3 +1,4 @@
+import Glibc
 import PerdureValue
 import Testing
 
@@ -65,6 +66,7 @@ import Testing
     Broken("one_per_process", "upgrade/copies", "activation fails with busy"),
     Broken("wrong_state", "upgrade/state", "version 2"),
     Broken("no_migration", "upgrade/migrations", "task.migrate:broken.job"),
+    Broken("knows_its_process", "isolation/same", "perdure-runner"),
     Broken("no_description", "docs/descriptions", "has no description"),
     Broken("bad_example", "docs/examples", "does not fit"),
     Broken("fails_selftest", "docs/selftest", "its own check table fails: empty"),
@@ -119,6 +121,21 @@ import Testing
     #expect(status == 0)
     #expect(findings(report) == [])
     #expect((report["tests"]?.int ?? 0) > 35)
+  }
+
+  @Test(arguments: ["c", "cpp", "rust"])
+  func `the example of each kit passes`(language: String) {
+    let build = Fixtures.root + "/examples/plugin-\(language)/build"
+    // Compilers may lie in the folder of the user.
+    let variables = ["PATH", "HOME"].map { (name: String) -> String in
+      guard let value = unsafe getenv(name) else { return "\(name)=" }
+      return "\(name)=" + (unsafe String(cString: value))
+    }
+    let built = Program.runTool(variables + [build, folder.path], in: folder)
+    #expect(built.status == 0, "\(built.error)")
+    let (status, report) = check(folder.file("notes.so"), ["--only-failed", "--reproduce", "7"])
+    #expect(status == 0)
+    #expect(findings(report) == [])
   }
 
   @Test func `the code of a refused file is not run`() {

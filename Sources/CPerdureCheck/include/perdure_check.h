@@ -34,6 +34,7 @@ typedef struct perdure_check_call {
   int32_t status;       /* of the first */
   int64_t start_us;     /* how long start took */
   int64_t ended_us;     /* from the beginning of the call to its completion */
+  int32_t operations;   /* how many were asked for within it */
   uint64_t output;      /* bytes emitted */
 } perdure_check_call;
 

@@ -134,17 +134,18 @@ enum PluginCheckVerb {
     let name = finding["name"]?.text ?? "?"
     let padded = name + String(repeating: " ", count: max(1, 24 - name.count))
     let reason = finding["reason"]?.text
+    let shown = String((reason ?? "").map { $0.isNewline ? " " : $0 })
     switch finding["outcome"]?.text {
     case "passed":
-      let note = reason.map { " (\($0))" } ?? ""
+      let note = shown.isEmpty ? "" : " (\(shown))"
       return "ok      \(padded)\(finding["question"]?.text ?? "")\(note)"
-    case "skipped": return "skipped \(padded)\(reason ?? "")"
+    case "skipped": return "skipped \(padded)\(shown)"
     default:
       if let same = earlier.first(where: { isFailure($0) && $0["reason"]?.text == reason }) {
         return "FAILED  \(padded)the same as \(same["name"]?.text ?? "?")"
       }
       let remedy = finding["remedy"]?.text.map { "; \($0)" } ?? ""
-      return "FAILED  \(padded)\(reason ?? "")\(remedy)"
+      return "FAILED  \(padded)\(shown)\(remedy)"
     }
   }
 }

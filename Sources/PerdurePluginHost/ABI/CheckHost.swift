@@ -51,6 +51,8 @@ struct CheckBehaviour: Sendable {
     var status: Int32
     var startMicroseconds: Int64
     var endedMicroseconds: Int64
+    /// How many operations were asked for within it.
+    var operations: Int
     var output: UInt64
   }
 
@@ -177,6 +179,7 @@ struct CheckBehaviour: Sendable {
       status: seen.status,
       startMicroseconds: seen.start_us,
       endedMicroseconds: seen.ended_us,
+      operations: Int(seen.operations),
       output: seen.output
     )
   }

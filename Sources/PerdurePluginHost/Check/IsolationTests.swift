@@ -4,7 +4,7 @@ import PerdureValue
 /// The group isolation: the plugin answers in a process of its own what it answers in this one.
 extension PluginTest {
   private static let canCompare: @Sendable (Manifest) -> Bool = { manifest in
-    !manifest.tools.isEmpty && IsolatedRun.isAvailable
+    !manifest.tools.isEmpty && manifest.execution.mode == .any && IsolatedRun.isAvailable
   }
 
   static let isolation: [PluginTest] = [
