@@ -27,6 +27,7 @@ let package = Package(
   targets: [
     // C
     .target(name: "CPerdureABI"),
+    .target(name: "CPerdureCheck", dependencies: ["CPerdureABI"]),
     .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
     .systemLibrary(
       name: "CCurl",
@@ -63,7 +64,9 @@ let package = Package(
     ),
     .target(
       name: "PerdurePluginHost",
-      dependencies: ["CPerdureABI", "CPerdureLinux", "CSodium", "PerdureModel", "PerdureValue"],
+      dependencies: [
+        "CPerdureABI", "CPerdureCheck", "CPerdureLinux", "CSodium", "PerdureModel", "PerdureValue",
+      ],
       swiftSettings: base
     ),
     .target(

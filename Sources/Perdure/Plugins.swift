@@ -86,7 +86,7 @@ public final class Plugin: Sendable {
     )
   }
 
-  private static func copies() throws(PerdureError) -> String {
+  static func copies() throws(PerdureError) -> String {
     if let cache = HostText.folderVariable("XDG_CACHE_HOME") { return cache + "/perdure/loaded" }
     if let home = HostText.folderVariable("HOME") { return home + "/.cache/perdure/loaded" }
     throw PerdureError(

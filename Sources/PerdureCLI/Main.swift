@@ -56,7 +56,7 @@ enum Main {
     if words.first == "help" { words = Array(words.dropFirst()) + ["--help"] }
     if words.first == "--version" { words[0] = "version" }
     guard let first = words.first, first != "--help", first != "-h" else { return Choice() }
-    for verb in Help.verbs {
+    for verb in Help.verbs + Help.hidden {
       let name = verb.name.split(separator: " ").map(String.init)
       if words.starts(with: name) {
         return Choice(verb: verb, rest: Array(words.dropFirst(name.count)))

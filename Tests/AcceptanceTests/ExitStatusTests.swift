@@ -79,7 +79,7 @@ struct BadInput: Sendable, CustomTestStringConvertible {
     BadInput("a host that asks", 2, "--approvals cannot be 'ask'") { _ in
       ["serve", "--store", "s.sqlite", "--approvals", "ask"]
     },
-    BadInput("half a verb", 2, "there is no verb 'plugin check'") { _ in ["plugin", "check", "x"] },
+    BadInput("half a verb", 2, "there is no verb 'plugin audit'") { _ in ["plugin", "audit", "x"] },
     BadInput("a group of verbs", 2, "write 'perdure plugin install'") { _ in ["plugin"] },
     BadInput("an option where a value belongs", 2, "--max-retries needs a value; write") { _ in
       ["run", "--max-retries", "--faux", "x.json", "hi"]

@@ -50,8 +50,8 @@ import Testing
       in: folder
     )
     #expect(journal.line() == "started")
-    let other = Program.run(["resume", "--store", store], in: folder)
-    #expect(other.status == 8)
+    let other = Program.run(["conversation", "archive", "1", "--store", store], in: folder)
+    #expect(other.status == 75)
     #expect(texts(store).contains("pi.assistant"))
     running.signal(SIGKILL)
     #expect(running.wait().status == 137)

@@ -11,6 +11,7 @@ private let mayImport: [String: Set<String>] = {
   let below = base.union(adapters).union(["Perdure", "CPerdureABI", "CPerdureLinux"])
   return [
     "CPerdureABI": [],
+    "CPerdureCheck": ["CPerdureABI"],
     "CPerdureLinux": [],
     "PerdureValue": [],
     "PerdureModel": ["PerdureValue"],
@@ -18,7 +19,9 @@ private let mayImport: [String: Set<String>] = {
     "PerdureStorage": base.union(["CSQLite", "CPerdureLinux"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),
     "PerdureProviders": base.union(["CCurl", "CPerdureLinux"]),
-    "PerdurePluginHost": base.union(["CPerdureABI", "CPerdureLinux", "CFFI", "CSodium"]),
+    "PerdurePluginHost": base.union([
+      "CPerdureABI", "CPerdureCheck", "CPerdureLinux", "CFFI", "CSodium",
+    ]),
     "Perdure": below.subtracting(["Perdure"]),
     "PerdureBench": below.union(["CSQLite"]),
     "PerdureCLI": base.union(["Perdure", "CPerdureLinux"]),

@@ -10,6 +10,9 @@ enum Help {
       ConversationDeleteVerb.verb,
     ] + PluginVerbs.all + [VersionVerb.verb]
 
+  /// Verbs that only this program itself uses.
+  static let hidden = [PluginCheckVerb.one]
+
   /// Returns the help of the whole program.
   static var overview: String {
     let width = verbs.map { $0.name.count }.max() ?? 0

@@ -78,10 +78,7 @@ package enum PluginFiles {
     try checkSafety(file, path)
     let note = try note(of: file, path)
     let (manifestBytes, isSidecar) = try manifestBytes(of: file, path)
-    let manifest: Manifest
-    do { manifest = try Manifest(parsing: manifestBytes) } catch {
-      throw refused(path, manifestSentence(error), "correct the manifest and build it again")
-    }
+    let manifest = try parsed(manifestBytes, path)
     try checkAgreement(manifest, note, path)
     let json = (try? JSON(parsing: manifestBytes)) ?? .null
     let description = PluginDescription(
@@ -110,11 +107,11 @@ package enum PluginFiles {
     PerdureError(.pluginRefused, "plugin file \(path) \(what)", hint: hint, cause: cause)
   }
 
-  private static let linkerSymbols: Set<String> = [
+  static let linkerSymbols: Set<String> = [
     "_init", "_fini", "_end", "_edata", "__bss_start", "__end__", "_etext", "edata", "end",
   ]
 
-  private static func checkSafety(_ file: ELFFile, _ path: String) throws(PerdureError) {
+  static func checkSafety(_ file: ELFFile, _ path: String) throws(PerdureError) {
     guard file.exports.contains(where: { $0.name == entry }) else {
       let other = file.exports.first { $0.name.hasPrefix("perdure_plugin_") }?.name
       throw refused(
@@ -140,7 +137,7 @@ package enum PluginFiles {
     }
   }
 
-  private static func note(of file: ELFFile, _ path: String) throws(PerdureError) -> PluginNote {
+  static func note(of file: ELFFile, _ path: String) throws(PerdureError) -> PluginNote {
     guard
       let bytes = file.note(
         owner: PluginNote.owner,
@@ -207,6 +204,17 @@ package enum PluginFiles {
     }
   }
 
+  /// Gives the manifest of a library, from inside it or from beside it.
+  static func manifest(of file: ELFFile, _ path: String) throws(PerdureError) -> Manifest {
+    try parsed(try manifestBytes(of: file, path).0, path)
+  }
+
+  private static func parsed(_ bytes: [UInt8], _ path: String) throws(PerdureError) -> Manifest {
+    do { return try Manifest(parsing: bytes) } catch {
+      throw refused(path, manifestSentence(error), "correct the manifest and build it again")
+    }
+  }
+
   private static func manifestSentence(_ problem: BorderProblem) -> String {
     switch problem {
     case .shape(let what, let at):
@@ -217,7 +225,7 @@ package enum PluginFiles {
     }
   }
 
-  private static func checkAgreement(
+  static func checkAgreement(
     _ manifest: Manifest,
     _ note: PluginNote,
     _ path: String
@@ -270,7 +278,7 @@ package enum PluginFiles {
     return more > 0 ? told + ["the manifest has \(more) more members of that kind"] : told
   }
 
-  private static let allowedLibraries = [
+  static let allowedLibraries = [
     "libc.so.", "libm.so.", "libpthread.so.", "libdl.so.", "librt.so.", "ld-linux", "libgcc_s.so.",
     "libstdc++.so.",
   ]

@@ -8,6 +8,7 @@ enum PluginVerbs {
     PluginInstallVerb.install, PluginListVerb.list, PluginListVerb.info, PluginInstallVerb.upgrade,
     PluginChangeVerb.rollback, PluginChangeVerb.uninstall, PluginChangeVerb.enable,
     PluginChangeVerb.disable, PluginListVerb.verify, PluginInspectVerb.verb,
+    PluginCheckVerb.verb,
   ]
 
   /// The option that names the folder.

@@ -1,0 +1,15 @@
+/* Fails without saying what is wrong. */
+#include "broken.h"
+
+static int32_t start_call(void *state, const pdr_call *call) {
+  (void)state;
+  if (!is_for(call, "tool:echo")) return PDR_E_UNSUPPORTED;
+  calls->complete(calls->ctx, call->id, PDR_E_INVALID, NULL, NULL);
+  return PDR_OK;
+}
+
+PDR_EXPORT int32_t perdure_plugin_1(const pdr_host *host, pdr_plugin *out, pdr_errbuf *err) {
+  int32_t code = fill(host, out, err);
+  if (code) return code;
+  return PDR_OK;
+}
