@@ -81,7 +81,9 @@ public struct HarnessSettings: Sendable, Equatable {
   public var extensions: [String]?
   /// How many answers of the model a run may have; `nil`: any number.
   ///
-  /// A run that would need another one ends, its inputs unanswered with the reason `max_turns`.
+  /// A run that would need another one ends, its inputs unanswered with the reason `max_turns`. By
+  /// default nothing ends a model that never stops calling tools, because only the program knows how
+  /// long its work takes; a program that runs unattended sets this or a budget.
   public var maxTurns: Int?
   /// What a run may use before its last request.
   ///

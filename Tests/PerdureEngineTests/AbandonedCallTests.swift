@@ -94,6 +94,33 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
+  func `LC-4: a call that waits too long for one that was given up is not made`(
+    _ kind: Kind
+  ) async throws {
+    let bench = TestBench()
+    let deaf = Deaf()
+    // The model does not believe that the first call has failed.
+    let model = ScriptedModel { request in
+      ScriptedModel.turn(of: request) < 2
+        ? ScriptedModel.calls((id: "a", name: "deaf", arguments: [:])) : ScriptedModel.text("done")
+    }
+    let engine = try await bench.open(model, tools: [kind.tool(deaf)])
+    _ = try await bench.start(engine)
+    let id = try await engine.submit("hi", to: .root)
+    await deaf.hasStarted(0)
+    await Self.passDeadline(bench)
+    await bench.clock.waitForSleeper(ofExactly: .seconds(104))
+    bench.clock.advance(by: .seconds(104))
+    #expect(try await engine.wait(for: id).status == .done)
+    #expect(deaf.count == 1)
+    let result = try await TestBench.results(engine).last
+    #expect(result?["isError"] == true)
+    #expect(result?.contentText.contains("that was given up may still be running") == true)
+    deaf.release(0)
+    try await bench.end(engine)
+  }
+
+  @Test(arguments: Kind.allCases)
   func `the next call of another conversation waits for one that was given up`(
     _ kind: Kind
   )

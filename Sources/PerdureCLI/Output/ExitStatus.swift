@@ -72,6 +72,8 @@ enum Remedy {
     case .providerUnavailable:
       let wait = error.details?["retryAfterMs"]?.int ?? 0
       error.hint = wait > 0 ? "give it again in \((wait + 999) / 1_000) s" : "give it again later"
+    case "max_turns": error.hint = "give a prompt again to let it go on, or raise --max-turns"
+    case "budget": error.hint = "give a prompt again to let it go on, or raise --max-tokens"
     default: break
     }
     return error

@@ -60,6 +60,18 @@ enum RunOptions {
       standard: "3"
     ),
     Option(
+      name: "max-turns",
+      value: "N",
+      help: "how many answers of the model a run may have;\n0 sets no limit",
+      standard: "\(RunRecord.standardTurns)"
+    ),
+    Option(
+      name: "max-tokens",
+      value: "N",
+      help: "how many tokens a run may use before its last\nrequest; 0 sets no limit",
+      standard: "0"
+    ),
+    Option(
       name: "require-approval",
       value: "TOOL",
       isRepeatable: true,
@@ -111,6 +123,11 @@ enum RunOptions {
     if let number = try arguments.number("max-retries", in: 0...1_000) {
       record.maxRetries = Int(number)
     }
+    if let number = try arguments.number("max-turns", in: 0...1_000_000) {
+      record.maxTurns = Int(number)
+    }
+    record.maxTokens =
+      try arguments.number("max-tokens", in: 0...1_000_000_000_000) ?? record.maxTokens
     if arguments.has("require-approval") {
       record.approvedTools = arguments.all("require-approval")
     }

@@ -29,10 +29,16 @@ struct RunRecord: Sendable, Equatable {
   var workingDirectory: String?
   var durability: Durability = .full
   var maxRetries: Int?
+  /// How many answers a run may have; 0: any number, absent: `standardTurns`.
+  var maxTurns: Int?
+  /// How many tokens a run may use; 0 and absent: any number.
+  var maxTokens: Int64?
   /// The tools whose calls need an approval.
   var approvedTools: [String] = []
 
   static let scope = "run"
+  /// More than the work of an hour takes: it ends models that would never stop calling tools.
+  static let standardTurns = 200
 
   init(model: ModelReference) { self.model = model }
 
@@ -57,6 +63,8 @@ struct RunRecord: Sendable, Equatable {
     durability = json["durability"]?.text.flatMap(Durability.init(rawValue:)) ?? .full
     approvedTools = (json["requireApproval"]?.array ?? []).compactMap { $0.text }
     maxRetries = json["maxRetries"]?.int.flatMap { Int(exactly: $0) }
+    maxTurns = json["maxTurns"]?.int.flatMap { Int(exactly: $0) }
+    maxTokens = json["maxTokens"]?.int
   }
 
   private static func files(_ json: JSON?) -> [PluginFile]? {
@@ -105,6 +113,8 @@ struct RunRecord: Sendable, Equatable {
     if let keyVariable { object["apiKeyEnv"] = .string(keyVariable) }
     if let workingDirectory { object["cwd"] = .string(workingDirectory) }
     if let maxRetries { object["maxRetries"] = .int(maxRetries) }
+    if let maxTurns { object["maxTurns"] = .int(maxTurns) }
+    if let maxTokens { object["maxTokens"] = .int(maxTokens) }
     if !approvedTools.isEmpty {
       object["requireApproval"] = .array(approvedTools.map { .string($0) })
     }
@@ -146,7 +156,23 @@ struct RunRecord: Sendable, Equatable {
     if maxRetries != other.maxRetries {
       found.append(option("max-retries", other.maxRetries.map { "\($0)" }))
     }
+    if limits != other.limits {
+      found.append("--max-turns \(other.limits.turns ?? 0)")
+      found.append("--max-tokens \(other.limits.tokens ?? 0)")
+    }
     return found
+  }
+
+  /// What a run may use; absent: any number.
+  struct Limits: Equatable {
+    var turns: Int?
+    var tokens: Int64?
+  }
+
+  /// What a run may use, with what counts for what is not given.
+  var limits: Limits {
+    let turns = maxTurns ?? Self.standardTurns
+    return Limits(turns: turns > 0 ? turns : nil, tokens: maxTokens.flatMap { $0 > 0 ? $0 : nil })
   }
 
   /// The models that this run asks.

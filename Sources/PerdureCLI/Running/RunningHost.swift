@@ -107,7 +107,7 @@ final class RunningHost: Sendable {
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
       installed = try await Self.installed(record, beside: plugins, onReport)
-      let maxRetries = record.maxRetries
+      let (maxRetries, limits) = (record.maxRetries, record.limits)
       let harness = try await Harness.open(
         .opened(store),
         models: models,
@@ -117,6 +117,8 @@ final class RunningHost: Sendable {
         settings: {
           var settings = HarnessSettings()
           if let maxRetries { settings.maxRetries = maxRetries }
+          settings.maxTurns = limits.turns
+          settings.runBudget.tokens = limits.tokens
           settings.approvals = approvals.setting
           return settings
         },
@@ -335,8 +337,10 @@ final class RunningHost: Sendable {
   }
 
   /// Returns the live tasks that cannot go on, as sentences; for when nothing runs.
-  func obstacles() -> [String] {
-    let known = harness.obstacles.map { task, reason in
+  func obstacles() async throws -> [String] {
+    let tasks = try await harness.inspect().tasks
+    let known = tasks.compactMap { task -> String? in
+      guard case .blocked(let reason, _) = task.condition else { return nil }
       let why =
         switch reason {
         case "missing_task": "nothing that is loaded can run it"
@@ -345,13 +349,12 @@ final class RunningHost: Sendable {
         case "restart_limit": "it was cut off too often in a row and is parked"
         default: reason
         }
-      return Self.sentence(task, why)
+      return Self.sentence(task.record, why)
     }
     if !known.isEmpty { return known }
     // Tasks that wait for each other, as only a damaged store has them.
-    let tasks = harness.liveTasks
-    if tasks.contains(where: { Approval($0)?.status == .pending }) { return [] }
-    return tasks.map { Self.sentence($0, "what it waits for cannot end") }
+    if tasks.contains(where: { Approval($0.record)?.status == .pending }) { return [] }
+    return tasks.map { Self.sentence($0.record, "what it waits for cannot end") }
   }
 
   private static func sentence(_ task: TaskRecord, _ why: String) -> String {

@@ -151,7 +151,7 @@ enum ResumeVerb {
       case .quiet, .settled, .asked:
         try await Outcome.end(
           host.settled,
-          obstacles: host.obstacles(),
+          obstacles: try await host.obstacles(),
           host,
           address,
           reporter

@@ -213,7 +213,7 @@ enum RunVerb {
         )
       }
       let error = try await stopped(id, conversation, host)
-      let obstacles = host.obstacles()
+      let obstacles = try await host.obstacles()
       await host.close()
       reporter.end(
         ExitStatus(error),
@@ -233,7 +233,7 @@ enum RunVerb {
     _ conversation: ConversationID,
     _ host: RunningHost
   ) async throws -> PerdureError {
-    let obstacles = host.obstacles()
+    let obstacles = try await host.obstacles()
     guard obstacles.isEmpty, try await host.isQueued(id) else {
       return PerdureError(
         "blocked",

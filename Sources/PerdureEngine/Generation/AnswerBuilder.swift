@@ -119,6 +119,12 @@ struct AnswerBuilder: Sendable {
         return .failure(ArgumentsProblem("they are no JSON: \(error)", received: block.text))
       }
     }
+    guard StorageWrite.takes(value) else {
+      let depth = StorageWrite.depth
+      return .failure(
+        ArgumentsProblem("they nest deeper than \(depth)", received: value.compactText)
+      )
+    }
     guard value.object == nil else { return .success(value) }
     return .failure(ArgumentsProblem("expected an object", received: value.compactText))
   }

@@ -156,7 +156,17 @@ enum HandedOver {
     return misuse(items: items)
   }
 
+  static let unreadable = "it nests deeper than \(StorageWrite.depth), or an integer of it is none"
+
+  /// Says what is wrong with what a tool or a hook gives as the result of a call.
+  static func misuse(result: ToolResult) -> String? {
+    let values = [result.structuredOutput, result.details, result.control.map { .object($0) }]
+    guard values.allSatisfy({ $0.map(StorageWrite.takes) ?? true }) else { return unreadable }
+    return result.output.flatMap(misuse(items:))
+  }
+
   static func misuse(items: [JSON]) -> String? {
+    guard items.allSatisfy(StorageWrite.takes) else { return unreadable }
     let fits = items.allSatisfy { item in
       switch item["type"]?.string {
       case "text": item["text"]?.string != nil

@@ -110,7 +110,7 @@ struct ToolHooks {
     switch decision {
     case .proceed: nil
     case .change(let result):
-      HookChain.misuse(hook, changes: true) ?? result.output.flatMap(HandedOver.misuse(items:))
+      HookChain.misuse(hook, changes: true) ?? HandedOver.misuse(result: result)
     case .deny: HookChain.misuse(hook, denies: true)
     }
   }

@@ -222,8 +222,11 @@ extension Transaction {
         )
       }
     }
-    return appended + submissionOrder.compactMap { submissions[$0].map { .submission($0) } }
-      + taskOrder.compactMap { tasks[$0].map { .task($0) } }
+    let writes =
+      appended + submissionOrder.compactMap { submissions[$0].map { StorageWrite.submission($0) } }
+      + taskOrder.compactMap { tasks[$0].map { StorageWrite.task($0) } }
+    for write in writes { try write.check() }
+    return writes
   }
 
   private func requireOwner(_ owner: TaskID, of owned: String) async throws -> TaskRecord {

@@ -34,6 +34,9 @@ enum CallArguments {
     var problems = tool.schema.validate(coerced).map { "\($0)" }
     // Tools count on an object, whatever their schema allows.
     if problems.isEmpty, coerced.object == nil { problems = ["root: expected an object"] }
+    if problems.isEmpty, !StorageWrite.takes(coerced) {
+      problems = ["root: \(HandedOver.unreadable)"]
+    }
     if problems.isEmpty { return .valid(coerced) }
     let list = problems.joined(separator: "; ")
     return .invalid("the arguments are invalid: \(list); received \(arguments.compactText)")

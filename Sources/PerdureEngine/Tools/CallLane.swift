@@ -167,12 +167,14 @@ final class CallLanes: Sendable {
 extension TaskRuntime {
   /// Returns a place for a call of a tool once it may be made beside those that are under way.
   ///
-  /// Throws `invocationEnded` if the call is cancelled while it waits.
+  /// Throws `invocationEnded` if the call is cancelled while it waits, and `tool_unavailable` if one
+  /// that was given up has not returned for as long as a call may take.
   func enterLanes(of tool: Tool, _ extensionName: String) async throws -> LanePass {
     let rule = CallLane.Rule(tool)
     var places: [(lane: CallLane, id: Int)] = []
     var above: Set<TaskID>?
     var hasTold = false
+    let patience = LanePatience()
     do {
       for lane in surroundings.lanes.lanes(of: tool, extensionName) {
         while true {
@@ -187,14 +189,22 @@ extension TaskRuntime {
             above = try await tasksAbove()
             continue
           }
+          if patience.isOver {
+            throw PerdureError(
+              "tool_unavailable",
+              "a call of the tool '\(tool.name)' that was given up may still be running"
+            )
+          }
           if case .full(becauseAbandoned: true) = entrance, !hasTold {
             hasTold = true
+            patience.begin(surroundings.clock, tool.deadline + tool.grace)
             report(
               "a call of the tool '\(tool.name)' waits, because one that was given up may still run",
               type: "tool_waiting"
             )
           }
-          await lane.waitForChange(taskId, rule, passing: passed)
+          let task = taskId
+          await patience.wait { await lane.waitForChange(task, rule, passing: passed) }
         }
       }
     } catch {

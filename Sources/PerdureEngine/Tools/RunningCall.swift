@@ -7,6 +7,8 @@ final class RunningCall: ToolCallHost, WrapPort {
   private struct State {
     var window: OutputWindow
     var diagnostics: [ToolDiagnostic] = []
+    /// How many more there were than are kept.
+    var leftOut = 0
     var details: JSON?
     var hasDetails = false
     var isOver = false
@@ -118,7 +120,13 @@ final class RunningCall: ToolCallHost, WrapPort {
   }
 
   func diagnostic(_ diagnostic: ToolDiagnostic) throws {
-    try report { $0.diagnostics.append(diagnostic) }
+    try report { state in
+      if state.diagnostics.count < DiagnosticBounds.maxReported {
+        state.diagnostics.append(DiagnosticBounds.bounded(diagnostic))
+      } else {
+        state.leftOut += 1
+      }
+    }
   }
 
   func details(_ value: JSON?) throws {
@@ -262,7 +270,8 @@ final class RunningCall: ToolCallHost, WrapPort {
       state.window.finish()
       return Reported(
         retained: state.window.retained(),
-        diagnostics: state.diagnostics,
+        diagnostics: state.diagnostics
+          + (state.leftOut > 0 ? [DiagnosticBounds.leftOut(state.leftOut)] : []),
         details: state.hasDetails ? state.details : nil
       )
     }

@@ -33,8 +33,20 @@ struct Settlement {
     self.durationMs = durationMs
     diagnostics = reported.diagnostics
     details = reported.details
+    if let details, !StorageWrite.takes(details) {
+      self.details = nil
+      diagnostics.append(
+        ToolDiagnostic(.warn, "the details were left out: \(HandedOver.unreadable)")
+      )
+    }
     switch end {
     case .returned(let result):
+      if let misuse = HandedOver.misuse(result: result) {
+        // Whatever is no content would stand in every later request.
+        keep(reported.retained)
+        fail("the result of the tool cannot be used: \(misuse)", "tool_error")
+        return
+      }
       isError = result.isError
       usage = result.usage
       details = result.details ?? details
@@ -175,6 +187,7 @@ struct Settlement {
     if let failure = complete.failure { complete.diagnostics.append(failure) }
     complete.isError = complete.isError || complete.failure != nil
     complete.failure = nil
+    complete.diagnostics = DiagnosticBounds.bounded(complete.diagnostics)
     return complete
   }
 
@@ -198,6 +211,7 @@ struct Settlement {
     var result = result
     switch outcome {
     case .failed(let message, let detail, _):
+      let message = DiagnosticBounds.text(message)
       return .failed(message: message, detail: detail, result: .object(result))
     case .aborted(let reason, _): return .aborted(reason: reason, result: .object(result))
     default:

@@ -218,7 +218,7 @@ enum ToolResultEntry {
     draft(
       call,
       content: [],
-      diagnostics: [ToolDiagnostic(.error, message, code: code)],
+      diagnostics: [DiagnosticBounds.bounded(ToolDiagnostic(.error, message, code: code))],
       isError: true,
       details: nil,
       usage: nil,

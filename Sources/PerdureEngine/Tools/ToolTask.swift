@@ -117,9 +117,23 @@ enum ToolTask {
       try await refuse(runtime, call, "blocked", reason)
       runtime.report("the tool '\(tool.tool.name)': \(reason)", type: "approval_denied")
     case .allowed:
-      let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+      guard let pass = try await enter(runtime, call, tool) else { return }
       try await announce(runtime, call, arguments, tool.tool.replay)
       try await execute(phase, call, tool, arguments, pass, recovered: false)
+    }
+  }
+
+  /// Returns a place beside other calls; without one the call is refused.
+  private static func enter(
+    _ runtime: TaskRuntime,
+    _ call: RequestedCall,
+    _ tool: InstalledTool
+  ) async throws -> LanePass? {
+    do {
+      return try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+    } catch let error as PerdureError where error.code == "tool_unavailable" {
+      try await refuse(runtime, call, error.code.rawValue, error.message)
+      return nil
     }
   }
 
@@ -168,7 +182,7 @@ enum ToolTask {
       try await tx.clearProgress(of: record.id, record.conversationId)
       return nil
     }
-    let pass = try await runtime.enterLanes(of: tool.tool, tool.extensionName)
+    guard let pass = try await enter(runtime, call, tool) else { return }
     let arguments = checkpoint?["arguments"] ?? [:]
     try await execute(phase, call, tool, arguments, pass, recovered: true)
   }
