@@ -37,10 +37,13 @@ import Testing
     let error = await bench.failure(tool)
     #expect(error?.code == .pluginFault)
     #expect(error?.details?["reason"]?.text == reason)
-    #expect(error?.message == "the process of plugin test.doom \(phrase)")
+    let sentence = try #require(error?.message)
+    // A sign of life that the host asked for meanwhile has a number, too, which the plugin reuses.
+    let isLate = reason == "broken_frame" && sentence.hasSuffix("which is not the next number")
+    #expect(isLate || sentence == "the process of plugin test.doom \(phrase)")
     // It is started again, and the next call has to wait for that only.
     #expect(try await bench.text("echo", ["n": 1]) == #"{"n":1}"#)
-    #expect(bench.reports.messages("plugin_died") == ["the process of plugin test.doom \(phrase)"])
+    #expect(bench.reports.messages("plugin_died") == [sentence])
     #expect(await bench.plugin.close() == [])
   }
 
