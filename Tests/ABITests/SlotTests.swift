@@ -11,7 +11,11 @@ import Testing
   ]
 
   /// Lets the model call `own` twice in one answer and returns what was logged.
-  private func run(_ maxConcurrency: Int, _ more: JSONObject = [:]) async throws -> [String] {
+  private func run(
+    _ maxConcurrency: Int,
+    takes milliseconds: Int64 = 30,
+    _ more: JSONObject = [:]
+  ) async throws -> [String] {
     let bench = ScriptedBench(answer: { request in
       ScriptedModel.turn(of: request) == 0
         ? ScriptedModel.calls(("c1", "own", [:]), ("c2", "own", [:])) : ScriptedModel.text("done")
@@ -23,7 +27,7 @@ import Testing
     let plugin = try await bench.plugin(
       members,
       script: [
-        "tool:own": ["ops": [["op": "timer.wait", "input": ["ms": 30]]], "text": "done"]
+        "tool:own": ["ops": [["op": "timer.wait", "input": ["ms": .int(milliseconds)]]], "text": "done"]
       ]
     )
     _ = try await bench.run([plugin])
@@ -42,6 +46,7 @@ import Testing
   }
 
   @Test func `more slots let calls run beside each other`() async throws {
-    #expect(try await run(3).prefix(2) == ["tool:own", "tool:own"])
+    // Long enough for both to begin, however busy the machine is.
+    #expect(try await run(3, takes: 3_000).prefix(2) == ["tool:own", "tool:own"])
   }
 }
