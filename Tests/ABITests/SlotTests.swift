@@ -27,7 +27,9 @@ import Testing
     let plugin = try await bench.plugin(
       members,
       script: [
-        "tool:own": ["ops": [["op": "timer.wait", "input": ["ms": .int(milliseconds)]]], "text": "done"]
+        "tool:own": [
+          "ops": [["op": "timer.wait", "input": ["ms": .int(milliseconds)]]], "text": "done",
+        ]
       ]
     )
     _ = try await bench.run([plugin])
