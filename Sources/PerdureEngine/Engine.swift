@@ -222,6 +222,7 @@ package final class Engine: Sendable {
   ///
   /// All calls share one shutdown, which goes on when a caller is cancelled.
   package func close() async throws {
+    scheduler.announceClosing()
     try session.seal()
     let task = shutdown.withLock { task in
       if let task { return task }

@@ -50,8 +50,8 @@ extension Scheduler {
     resolveQuiet()
   }
 
-  /// Signals what runs, waits for it to end, and leaves it pending for the next opening.
-  func close() async {
+  /// Signals what runs, before anything is refused to it: what it makes of a refusal does not count.
+  @discardableResult func announceClosing() -> [Invocation] {
     let invocations = state.withLock { state in
       state.isClosing = true
       state.timer?.task.cancel()
@@ -59,6 +59,12 @@ extension Scheduler {
       return Array(state.invocations.values)
     }
     for invocation in invocations { invocation.signal.cancel(.closing) }
+    return invocations
+  }
+
+  /// Signals what runs, waits for it to end, and leaves it pending for the next opening.
+  func close() async {
+    let invocations = announceClosing()
     for invocation in invocations { await invocation.join() }
     joins.close(nil)
     resolveQuiet()
