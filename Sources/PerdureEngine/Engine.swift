@@ -222,8 +222,9 @@ package final class Engine: Sendable {
   ///
   /// All calls share one shutdown, which goes on when a caller is cancelled.
   package func close() async throws {
+    try session.requireOutside()
     scheduler.announceClosing()
-    try session.seal()
+    session.seal()
     let task = shutdown.withLock { task in
       if let task { return task }
       // Awaited by every caller.

@@ -32,13 +32,11 @@ extension Session {
     sealing.happen(error)
   }
 
-  /// Refuses from now on what is asked for from outside; what runs inside may still commit.
-  ///
   /// Throws `nestedCommit` inside a commit.
-  func seal() throws {
-    try line.requireOutside()
-    seal(nil)
-  }
+  func requireOutside() throws { try line.requireOutside() }
+
+  /// Refuses from now on what is asked for from outside; what runs inside may still commit.
+  func seal() { seal(nil) }
 
   /// Refuses new work at once, lets admitted commits settle, flushes and releases the store.
   ///
