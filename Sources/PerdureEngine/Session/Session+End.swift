@@ -44,7 +44,8 @@ extension Session {
   /// `cancelled`. Throws `sessionFailed`, with the store released, if something staged could not be
   /// written.
   package func close() async throws {
-    try seal()
+    try requireOutside()
+    seal()
     try await sharedShutdown().wait()
   }
 
