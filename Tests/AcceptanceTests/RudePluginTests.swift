@@ -95,7 +95,6 @@ import Testing
     #expect(result.status == 0)
     #expect(result.output.contains("It says: "))
     #expect(result.output.contains("interrupted"))
-    #expect(result.error.contains("the process of plugin test.rude"))
   }
 
   @Test func `in a process of its own a safe call is made again`() {
