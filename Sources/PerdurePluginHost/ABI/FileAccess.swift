@@ -55,11 +55,8 @@ enum FileAccess {
     return bytes
   }
 
-  /// Writes a new file under a name of its own and then gives it its final name.
-  static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws(PerdureError) {
-    let temporary = path + ".tmp"
-    let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw failure(temporary, "cannot be created") }
+  /// Writes all of these bytes to a descriptor; `false`, with `errno`, if that cannot be done.
+  static func put(_ bytes: [UInt8], into descriptor: Int32) -> Bool {
     var written = 0
     while written < bytes.count {
       let count = unsafe bytes.withUnsafeBytes { buffer in
@@ -67,11 +64,19 @@ enum FileAccess {
         return unsafe Glibc.write(descriptor, base + written, bytes.count - written)
       }
       if count < 0, errno == EINTR { continue }
-      if count <= 0 { break }
+      if count <= 0 { return false }
       written += count
     }
+    return true
+  }
+
+  /// Writes a new file under a name of its own and then gives it its final name.
+  static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws(PerdureError) {
+    let temporary = path + ".tmp"
+    let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw failure(temporary, "cannot be created") }
     // No fsync: the copy lives no longer than the process, and it is hashed before it is used.
-    let complete = written == bytes.count && fchmod(descriptor, mode) == 0
+    let complete = put(bytes, into: descriptor) && fchmod(descriptor, mode) == 0
     let closed = close(descriptor) == 0
     guard complete, closed, unsafe rename(temporary, path) == 0 else {
       let error = failure(path, "cannot be written")

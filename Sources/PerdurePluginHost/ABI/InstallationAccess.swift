@@ -87,18 +87,9 @@ enum InstallationAccess {
   static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws(PerdureError) {
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw failure(path, "cannot be created") }
-    var written = 0
-    while written < bytes.count {
-      let count = unsafe bytes.withUnsafeBytes { buffer in
-        guard let base = buffer.baseAddress else { return 0 }
-        return unsafe Glibc.write(descriptor, base + written, bytes.count - written)
-      }
-      if count < 0, errno == EINTR { continue }
-      if count <= 0 { break }
-      written += count
-    }
     let isWhole =
-      written == bytes.count && fchmod(descriptor, mode) == 0 && fsync(descriptor) == 0
+      FileAccess.put(bytes, into: descriptor) && fchmod(descriptor, mode) == 0
+      && fsync(descriptor) == 0
     let reason = errno
     close(descriptor)
     guard isWhole else {
