@@ -29,6 +29,7 @@ let package = Package(
     .target(name: "CPerdureABI"),
     .target(name: "CPerdureCheck", dependencies: ["CPerdureABI"]),
     .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
+    .target(name: "CPerdureSQLite", dependencies: ["CSQLite"]),
     .systemLibrary(
       name: "CCurl",
       pkgConfig: "libcurl",
@@ -76,7 +77,9 @@ let package = Package(
     ),
     .target(
       name: "PerdureStorage",
-      dependencies: ["CPerdureLinux", "CSQLite", "PerdureModel", "PerdureValue"],
+      dependencies: [
+        "CPerdureLinux", "CPerdureSQLite", "CSQLite", "PerdureModel", "PerdureValue",
+      ],
       swiftSettings: base
     ),
 

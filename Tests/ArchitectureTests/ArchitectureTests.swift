@@ -13,10 +13,11 @@ private let mayImport: [String: Set<String>] = {
     "CPerdureABI": [],
     "CPerdureCheck": ["CPerdureABI"],
     "CPerdureLinux": [],
+    "CPerdureSQLite": ["CSQLite"],
     "PerdureValue": [],
     "PerdureModel": ["PerdureValue"],
     "PerdureEngine": base,
-    "PerdureStorage": base.union(["CSQLite", "CPerdureLinux"]),
+    "PerdureStorage": base.union(["CSQLite", "CPerdureLinux", "CPerdureSQLite"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),
     "PerdureProviders": base.union(["CCurl", "CPerdureLinux"]),
     "PerdurePluginHost": base.union([

@@ -30,7 +30,7 @@ struct SQLiteFaultTests {
     let empty = trial.isNew ? nil : read(folder.file("store.sqlite"))
     var call = 1
     while try await meets(trial, at: call, script, empty) { call += 1 }
-    #expect(call > (trial.isNew ? 50 : 20))
+    #expect(call > (trial.isNew ? 40 : 20))
   }
 
   /// Plays the script over a disk that fails in one call; `false` if that call never came.

@@ -1,3 +1,4 @@
+import CPerdureSQLite
 import CSQLite
 package import PerdureModel
 
@@ -98,6 +99,13 @@ package import PerdureModel
       },
       logLength
     )
+  }
+
+  /// The name of a way to the disk that writes the log with one call a commit, on top of `vfs`.
+  ///
+  /// It is `vfs` itself if there is no such way.
+  package static func gatheringVFS(on vfs: String?) -> String? {
+    unsafe perdure_gathering_vfs(vfs).map { unsafe String(cString: $0) } ?? vfs
   }
 
   deinit {

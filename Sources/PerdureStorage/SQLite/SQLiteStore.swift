@@ -37,7 +37,9 @@ package final class SQLiteStore: BlockingStore {
     lock: StoreLock? = nil
   ) throws {
     self.lock = lock
-    connection = .own(try Connection(path: path, vfs: vfs))
+    // What it gathers is on disk before others look for it only if every commit waits for the disk.
+    let way = durability == .full ? Connection.gatheringVFS(on: vfs) : vfs
+    connection = .own(try Connection(path: path, vfs: way))
     isReadOnly = false
     do {
       connection.setBusyTimeout(milliseconds: busyMilliseconds)
