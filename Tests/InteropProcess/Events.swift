@@ -13,6 +13,7 @@ final class Events: Sendable {
     var queued: Int
     var partial: Bool
     var sleeping: Bool
+    var summarized: Bool
 
     init(_ json: JSON) {
       waiting = Int(json["waiting"]?.int ?? 0)
@@ -20,6 +21,7 @@ final class Events: Sendable {
       queued = Int(json["queued"]?.int ?? 0)
       partial = json["partial"] == true
       sleeping = json["sleeping"] == true
+      summarized = json["summarized"] == true
     }
   }
 
@@ -32,6 +34,7 @@ final class Events: Sendable {
     var summaries: [JSON] = []
     var partial = false
     var sleeping = false
+    var summarized = false
     var waiter: (condition: Condition, continuation: CheckedContinuation<Void, Never>)?
   }
 
@@ -47,6 +50,7 @@ final class Events: Sendable {
       state.results = 0
       state.partial = false
       state.sleeping = false
+      state.summarized = false
     }
   }
 
@@ -96,6 +100,10 @@ final class Events: Sendable {
       for case .task(let task) in publication.changes where task.state.status == .sleeping {
         state.sleeping = true
       }
+      for case .task(let task) in publication.changes
+      where task.kind == "pi.compaction" && !task.isLive {
+        state.summarized = true
+      }
       for case .document(let record, _, let value, _) in publication.changes
       where record.address.kind == "pi.inbox" {
         state.queued = value?["items"]?.array?.count ?? 0
@@ -120,7 +128,8 @@ final class Events: Sendable {
       guard let (condition, continuation) = state.waiter, state.waiting >= condition.waiting,
         state.results >= condition.results, state.queued >= condition.queued,
         state.partial || !condition.partial,
-        state.sleeping || !condition.sleeping
+        state.sleeping || !condition.sleeping,
+        state.summarized || !condition.summarized
       else { return nil }
       state.waiter = nil
       return continuation

@@ -12,6 +12,7 @@ struct Writer {
 
   func play(_ steps: [JSON]) async throws {
     var conversation = try await engine.root()
+    var last: SubmissionID?
     try await engine.configure(conversation, ["model": ScriptedModel.reference.json])
     for step in steps {
       if let change = step["configure"]?.object {
@@ -39,6 +40,7 @@ struct Writer {
         try await withdraw(Int(place), outcome: step["outcome"])
       } else if step["release"] == true {
         events.release()
+        try await proceed(step, conversation)
       } else if step["idle"] == true {
         try await engine.waitForIdle(conversation)
       } else if let entry = step["write"] {
@@ -56,7 +58,9 @@ struct Writer {
       } else if let turns = step["summaries"]?.array {
         events.plan(turns)
       } else if let turns = step["submit"] {
-        try await submit(turns, step, to: conversation)
+        last = try await submit(turns, step, to: conversation)
+      } else if step["answered"] == true, let last {
+        _ = try await engine.wait(for: last)
       } else {
         throw PerdureError(.invalidInput, "unknown step \(step.compactText)")
       }
@@ -79,7 +83,11 @@ struct Writer {
     )
   }
 
-  private func submit(_ turns: JSON, _ step: JSON, to id: ConversationID) async throws {
+  private func submit(
+    _ turns: JSON,
+    _ step: JSON,
+    to id: ConversationID
+  ) async throws -> SubmissionID? {
     events.reset()
     let submission = try await taken(step) {
       try await engine.submit(
@@ -90,10 +98,11 @@ struct Writer {
         entry: try step["entry"].map { try InputEntry(json: $0) }
       )
     }
-    if try await proceed(step, id) { return }
-    guard let submission else { return }
+    if try await proceed(step, id) { return submission }
+    guard let submission else { return nil }
     _ = try await engine.wait(for: submission)
     events.resetWaiting()
+    return submission
   }
 
   /// Submits what a step says; one that is to be refused returns nothing.

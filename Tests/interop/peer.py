@@ -147,6 +147,7 @@ class Events:
 
     def reset(self):
         self.results, self.partial, self.sleeping, self.marked = 0, False, False, False
+        self.summarized = False
 
     def release(self):
         """Lets those who wait now go on."""
@@ -172,6 +173,7 @@ class Events:
                 self.results += 1
             elif change["type"] == "task":
                 self.sleeping |= value["state"]["status"] == "sleeping"
+                self.summarized |= value["kind"] == "pi.compaction" and value["state"]["status"] == "terminal"
                 self.marked |= value["abortRequested"]
             elif change["type"] == "document" and change["record"]["kind"] == "pi.inbox":
                 self.queued = len(value.get("items", []))
@@ -184,6 +186,7 @@ class Events:
                    and self.queued >= when.get("queued", 0)
                    and (self.partial or not when.get("partial"))
                    and (self.sleeping or not when.get("sleeping"))
+                   and (self.summarized or not when.get("summarized"))
                    and (self.marked or not when.get("marked"))):
             self._changed.clear()
             await self._changed.wait()
@@ -523,6 +526,8 @@ async def write(path, scenarios, name):
             await withdraw(step, harness, harness.storage)
         elif "release" in step:
             events.release()
+        elif "answered" in step:
+            await last.wait(BG)
         elif "idle" in step:
             await conversation.wait_for_idle(BG)
         elif "compact" in step:
