@@ -108,6 +108,8 @@ extension PerdureError.Code {
   public static let pluginRefused: Self = "plugin_refused"
   /// A plugin broke the contract or crashed.
   public static let pluginFault: Self = "plugin_fault"
+  /// Nobody runs the code of a plugin now.
+  public static let pluginDown: Self = "plugin_down"
 
   // Configuration and runs
   /// A registry or selection breaks a rule.

@@ -9,9 +9,10 @@ package final class LoadedPlugin: Sendable {
   /// What its file says.
   package let description: PluginDescription
   /// What the engine registers.
-  package var extensionValue: Extension { core.publishing.withLock { $0.current } }
+  package var extensionValue: Extension { publishing.current }
   let core: PluginCore
   let code: PluginCode
+  private let publishing: Publishing
   private let tables: HostTables?
   private let copy: String?
 
@@ -33,9 +34,7 @@ package final class LoadedPlugin: Sendable {
     if case .runner(let body) = code { body.processID } else { nil }
   }
   /// Why it takes no calls any more, or `nil`.
-  package var quarantine: String? {
-    if case .runner(let body) = code { body.quarantine } else { nil }
-  }
+  package var quarantine: String? { core.quarantine }
 
   /// Starts the process of a quarantined plugin again.
   package func clearQuarantine() {
@@ -57,14 +56,12 @@ package final class LoadedPlugin: Sendable {
     self.code = code
     self.tables = tables
     self.copy = copy
-    let value = Self.contribution(description.manifest, core, code)
-    core.publishing.withLock { publishing in
-      publishing.current = value
-      publishing.build = { [weak core] manifest in
-        guard let core else { return Extension(name: manifest.id) }
-        return Self.contribution(manifest, core, code)
-      }
+    let publishing = Publishing(description.manifest) { [weak core] manifest in
+      guard let core else { return Extension(name: manifest.id) }
+      return Self.contribution(manifest, core, code)
     }
+    self.publishing = publishing
+    core.publishing.withLock { $0.target = publishing }
   }
 
   /// What the engine registers of a manifest.
@@ -84,7 +81,7 @@ package final class LoadedPlugin: Sendable {
 
   /// Calls `follower` with the whole contribution whenever the plugin registers something.
   package func follow(_ follower: @escaping @Sendable (Extension) -> Void) {
-    core.publishing.withLock { $0.followers.append(follower) }
+    publishing.follow(follower)
   }
 
   private static func tool(
@@ -166,6 +163,7 @@ package final class LoadedPlugin: Sendable {
       )
     }
     core.threads.stop()
+    core.letGo()
     if let copy { PrivateCopies.remove(copy) }
     return problems
   }

@@ -35,6 +35,8 @@ package struct PluginEnvironment: Sendable {
   package var secret: @Sendable (_ plugin: String, _ name: String) -> String? = { _, _ in nil }
   /// Takes what plugins measure.
   package var metric: @Sendable (PluginMetric) -> Void = { _ in }
+  /// Is told why a plugin was quarantined.
+  package var quarantined: @Sendable (_ reason: String) -> Void = { _ in }
   /// How many mappings a process may have; absent: as many as the system says.
   package var mappingLimit: Int?
   /// Gives bytes from chance; tests give seeded ones.

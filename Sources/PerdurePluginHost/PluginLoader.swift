@@ -54,13 +54,18 @@ extension PluginFiles {
     _ core: PluginCore,
     copy: String
   ) async throws -> LoadedPlugin {
-    Immortals.keep(core)
-    let code = try await enter(copy, core, description.path)
+    let tables = HostTables(core: core)
+    Immortals.keep(tables)
+    let code: MappedCode
+    do { code = try await enter(copy, core, tables, description) } catch {
+      tables.retire()
+      throw error
+    }
     let plugin = LoadedPlugin(
       description: description,
       core: core,
-      code: .mapped(code.code),
-      tables: code.tables,
+      code: .mapped(code),
+      tables: tables,
       copy: copy
     )
     return try await activated(plugin, description.path)
@@ -94,6 +99,38 @@ extension PluginFiles {
     return try await activated(plugin, description.path)
   }
 
+  /// Makes a plugin that takes no calls: what it contributes is there, and nobody runs its code.
+  ///
+  /// So its guards deny and its tasks wait, as they would if it had been quarantined here.
+  package static func loadQuarantined(
+    path: String,
+    reason: String,
+    environment: PluginEnvironment
+  ) throws -> LoadedPlugin {
+    let examined = try examine(path: path)
+    let manifest = examined.description.manifest
+    try checkServed(manifest, path)
+    try checkSchemas(manifest, path, environment.checkSchema)
+    var environment = environment
+    // Whoever decided that knows it.
+    environment.quarantined = { _ in }
+    let core = PluginCore(
+      manifest: manifest,
+      generation: 0,
+      environment: environment,
+      settings: manifest.settings?.defaults ?? [:],
+      isIsolated: true
+    )
+    core.become(.quarantined(reason))
+    return LoadedPlugin(
+      description: examined.description,
+      core: core,
+      code: .runner(AbsentPlugin(core: core)),
+      tables: nil,
+      copy: nil
+    )
+  }
+
   private static func activated(
     _ plugin: LoadedPlugin,
     _ path: String
@@ -107,26 +144,26 @@ extension PluginFiles {
     }
   }
 
-  private struct Entered: Sendable {
-    var code: MappedCode
-    var tables: HostTables
-  }
-
   private static func enter(
     _ copy: String,
     _ core: PluginCore,
-    _ path: String
-  ) async throws -> Entered {
+    _ tables: HostTables,
+    _ description: PluginDescription
+  ) async throws -> MappedCode {
     let result = await control(core) { () throws(PluginRefusal) in
       // Loading runs the constructors of the plugin.
       let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
         Result { () throws(PluginRefusal) in try LoadedLibrary(path: copy) }
       }.get()
-      let tables = HostTables(core: core)
-      Immortals.keep(tables)
-      return Entered(code: try MappedCode.enter(library, core.name, tables), tables: tables)
+      do throws(PluginRefusal) { return try MappedCode.enter(library, core.name, tables) } catch {
+        // It stays mapped all the same.
+        Immortals.retire(
+          RetiredCopy(id: core.id, version: core.version, digest: description.digest, path: copy)
+        )
+        throw error
+      }
     }
-    return try unwrap(result, path, "cannot be loaded", "entry function")
+    return try unwrap(result, description.path, "cannot be loaded", "entry function")
   }
 
   private static func activate(_ plugin: LoadedPlugin, _ path: String) async throws {

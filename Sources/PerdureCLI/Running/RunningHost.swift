@@ -346,6 +346,7 @@ final class RunningHost: Sendable {
         case "missing_task": "nothing that is loaded can run it"
         case "task_too_old": "a newer version started it"
         case "migration_failed": "its state cannot be brought to this version"
+        case "plugin_down": "nobody runs the plugin that brings its code"
         case "restart_limit": "it was cut off too often in a row and is parked"
         default: reason
         }

@@ -36,7 +36,10 @@ enum GenerationTask {
     if let excess = try await RunLimits(runtime).excess() {
       return try await stop(runtime, reason: excess.reason, excess.text)
     }
-    let planned = try await plan(runtime, agent)
+    let planned: [EntryDraft]
+    do { planned = try await plan(runtime, agent) } catch let refusal as PromptRefusal {
+      return try await stop(runtime, reason: "refused", refusal.reason)
+    }
     let need = try await runtime.surroundings.contexts.read(runtime.conversationId) { context in
       CompactionResume.need(context, planned, model, runtime, record)
     }

@@ -12,7 +12,8 @@ struct PromptRendering {
 
   /// Returns the wanted texts by key, in the order of the prompt.
   ///
-  /// A section that fails keeps what was shown of it, if anything was.
+  /// A section that fails keeps what was shown of it, if anything was. Throws `PromptRefusal` if there
+  /// can be no prompt without it.
   func sections() async throws -> JSONObject {
     var wanted = JSONObject()
     for installed in agent.sections {
@@ -23,9 +24,9 @@ struct PromptRendering {
           installed.section.isTagged ? Self.tagged(key, JSONString(text)) : JSONString(text)
         )
       case .returned(nil): break
-      case .threw(let message): wanted[key] = keep(installed, message)
+      case .threw(let message): wanted[key] = try keep(installed, message)
       case .late:
-        wanted[key] = keep(installed, "it was not made within \(installed.section.deadline)")
+        wanted[key] = try keep(installed, "it was not made within \(installed.section.deadline)")
       }
     }
     if let instructions = agent.instructions {
@@ -63,7 +64,8 @@ struct PromptRendering {
     return end
   }
 
-  private func keep(_ installed: InstalledSection, _ message: String) -> JSON? {
+  /// Gives what was shown of a section that failed; throws if there can be no prompt without it.
+  private func keep(_ installed: InstalledSection, _ message: String) throws -> JSON? {
     let key = installed.section.key
     runtime.surroundings.report(
       Report(
@@ -73,6 +75,14 @@ struct PromptRendering {
         extensionName: installed.extensionName
       )
     )
-    return shown[JSONString(key)]
+    guard installed.section.failsClosed?() == true else { return shown[JSONString(key)] }
+    throw PromptRefusal(
+      reason: "the section '\(key)' of \(installed.extensionName) is required and failed: \(message)"
+    )
   }
+}
+
+/// Why no prompt can be made.
+struct PromptRefusal: Error {
+  var reason: String
 }

@@ -99,7 +99,7 @@ final class Invocation: Sendable {
     _ refused: inout DefinitionIdentity?
   ) async throws -> Step {
     if previous == nil, failure == nil { return await firstStep() }
-    if let failure, Self.isCutOff(failure) { await backOff() }
+    if let failure, case .process? = Self.cut(failure) { await backOff() }
     var fault: String?
     var detail: JSON?
     var outdated: Outdated?
@@ -114,19 +114,11 @@ final class Invocation: Sendable {
         // Its own mark is about to be written.
         return .end
       }
-      if let failure, signal.reason == nil, Self.isCutOff(failure) {
-        // As after a crash of the host: the record decides.
-        var cut = current
-        cut.state = .pending(checkpoint: checkpoint)
-        cut.restarts = max(current.restarts ?? 0, 0).addingSaturated(1)
-        try await tx.replace(cut)
-        return .end
-      }
       if let failure {
         // A cancelled handler may throw anything; the abort or the reopening decides then.
         if signal.reason != nil { return .end }
-        if (failure as? PerdureError)?.code == .pluginFault {
-          try await tx.replace(Self.cutOff(current, checkpoint))
+        if let cut = Self.cut(failure) {
+          try await tx.replace(Self.cutOff(current, checkpoint, cut))
           return .end
         }
         fault = Self.describe(failure)
@@ -160,9 +152,20 @@ final class Invocation: Sendable {
     return step
   }
 
-  /// Whether it is not the code that failed, but the process that ran it that is gone.
-  private static func isCutOff(_ failure: any Error) -> Bool {
-    (failure as? PerdureError)?.code == .pluginFault
+  /// What else than the code can have failed.
+  private enum Cut {
+    /// The process that ran the code is gone.
+    case process
+    /// There was nobody to run the code: nothing of it has happened.
+    case absence
+  }
+
+  private static func cut(_ failure: any Error) -> Cut? {
+    switch (failure as? PerdureError)?.code {
+    case .pluginFault: .process
+    case .pluginDown: .absence
+    default: nil
+    }
   }
 
   private static let firstPause: Int64 = 100_000_000
@@ -219,11 +222,18 @@ final class Invocation: Sendable {
     )
   }
 
-  /// A task whose code was torn away, as a crash of the host would leave it.
-  private static func cutOff(_ current: TaskRecord, _ checkpoint: JSON) -> TaskRecord {
+  /// A task whose code was torn away, as a crash of the host would leave it; one that was never begun
+  /// is not counted.
+  private static func cutOff(
+    _ current: TaskRecord,
+    _ checkpoint: JSON,
+    _ cut: Cut
+  ) -> TaskRecord {
     var record = current
     record.state = .pending(checkpoint: checkpoint)
-    record.restarts = (record.restarts ?? 0) + 1
+    if case .process = cut {
+      record.restarts = max(current.restarts ?? 0, 0).addingSaturated(1)
+    }
     return record
   }
 

@@ -20,7 +20,7 @@ extension Scheduler {
   /// A live task that does not go on, and why.
   package struct Obstacle: Sendable {
     package var task: TaskRecord
-    /// `missing_task`, `task_too_old`, `migration_failed`, `restart_limit`.
+    /// `missing_task`, `plugin_down`, `task_too_old`, `migration_failed`, `restart_limit`.
     package var reason: String
   }
 
@@ -220,7 +220,7 @@ extension Scheduler {
     let definition = found.definition
     guard let external = definition.external else { return }
     do {
-      let migrated = try await external.migrate(record)
+      let migrated = try await migrated(record, by: external)
       try definition.check(migrated.checkpoint)
       var ready = record
       ready.version = definition.version
@@ -228,6 +228,8 @@ extension Scheduler {
       ready.state = .pending(checkpoint: migrated.checkpoint)
       let prepared = PreparedMigration(identity: definition.identity, old: record, new: ready)
       state.withLock { $0.preparedMigrations[record.id] = prepared }
+    } catch let error as PerdureError where error.code == .pluginDown {
+      // It stays as it is until somebody runs the code again.
     } catch {
       noteFailedMigration(record, found, error)
     }
@@ -236,6 +238,24 @@ extension Scheduler {
       state.candidates.insert(record.id)
     }
     schedulePass()
+  }
+
+  private static let migrationRetries = 4
+  private static let migrationPause: Int64 = 100_000_000
+
+  /// Asks the code again, and waits longer each time, when the process that ran it is gone.
+  private func migrated(
+    _ record: TaskRecord,
+    by external: ExternalTask
+  ) async throws -> (input: JSON, checkpoint: JSON) {
+    var retries = 0
+    while true {
+      do { return try await external.migrate(record) } catch let error as PerdureError
+      where error.code == .pluginFault && retries < Self.migrationRetries && !isClosing {
+        await surroundings.clock.sleep(nanoseconds: Self.migrationPause << Int64(retries))
+        retries += 1
+      }
+    }
   }
 
   private func noteFailedMigration(

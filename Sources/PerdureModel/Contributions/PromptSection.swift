@@ -81,6 +81,8 @@ public struct PromptSection: Sendable {
   public var render: Render
   /// Whether it ends in time by itself, so that nobody has to watch it.
   package var endsInTime = false
+  /// Says, after it failed, whether no prompt may be sent without it; `nil`: it may be.
+  package var failsClosed: (@Sendable () -> Bool)?
 
   /// Makes a section; by default it is tagged and has two seconds.
   public init(

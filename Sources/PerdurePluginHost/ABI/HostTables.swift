@@ -3,10 +3,14 @@ import PerdureValue
 import Synchronization
 
 /// What `ctx` of every host function points to: all that the hot path needs, without a class.
+///
+/// It is never freed. The core, with the id tables, is let go when the plugin is retired and the last
+/// thread has left.
 @unsafe struct HostContext: ~Copyable {
   let calls: IdTable
   let requests: IdTable
-  let gone: Atomic<Bool>
+  /// Whether the plugin is retired, and how many threads are inside of functions of the host.
+  let gate: Atomic<UInt64>
   let core: Unmanaged<PluginCore>
   let host: UnsafeMutablePointer<pdr_host>
   let callsTable: UnsafeMutablePointer<pdr_calls_1>
@@ -19,14 +23,16 @@ import Synchronization
 @safe struct HostTables: @unchecked Sendable {
   let context: UnsafeMutablePointer<HostContext>
 
-  /// Makes the tables of `core`, which then lives for ever too.
+  private static let gone: UInt64 = 1 << 63
+
+  /// Makes the tables of `core`, which lives at least until they are retired.
   init(core: PluginCore) {
     unsafe context = .allocate(capacity: 1)
     unsafe context.initialize(
       to: HostContext(
         calls: core.calls,
         requests: core.requests,
-        gone: Atomic(false),
+        gate: Atomic(0),
         core: Unmanaged.passRetained(core),
         host: .allocate(capacity: 1),
         callsTable: .allocate(capacity: 1),
@@ -65,8 +71,40 @@ import Synchronization
     )
   }
 
-  /// Makes every function answer `gone` from now on.
-  func retire() { unsafe context.pointee.gone.store(true, ordering: .releasing) }
+  /// Makes every function answer `gone` from now on, and lets the core go.
+  func retire() {
+    let old = unsafe context.pointee.gate.bitwiseOr(
+      Self.gone,
+      ordering: .acquiringAndReleasing
+    ).oldValue
+    if old == 0 { unsafe context.pointee.core.release() }
+  }
+
+  /// Lets a thread of the plugin use the core; `false` if the plugin is retired.
+  @inline(__always)
+  fileprivate static func enter(_ context: UnsafeMutablePointer<HostContext>) -> Bool {
+    var old = unsafe context.pointee.gate.load(ordering: .relaxed)
+    while true {
+      guard old & gone == 0 else { return false }
+      let (exchanged, original) = unsafe context.pointee.gate.weakCompareExchange(
+        expected: old,
+        desired: old + 1,
+        ordering: .acquiring
+      )
+      if exchanged { return true }
+      old = original
+    }
+  }
+
+  /// Ends what `enter` began; the last one out lets the core of a retired plugin go.
+  @inline(__always)
+  fileprivate static func leave(_ context: UnsafeMutablePointer<HostContext>) {
+    let new = unsafe context.pointee.gate.wrappingSubtract(
+      1,
+      ordering: .acquiringAndReleasing
+    ).newValue
+    if new == gone { unsafe context.pointee.core.release() }
+  }
 }
 
 @inline(__always)
@@ -104,7 +142,8 @@ private func completeCall(
   let blob = unsafe value.map { unsafe Border.blob($0) }
   defer { if let blob = unsafe blob { unsafe releaseBlob(blob) } }
   guard let context = unsafe hostContext(ctx) else { return PDR_E_INVALID }
-  guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
+  guard unsafe HostTables.enter(context) else { return PDR_E_GONE }
+  defer { unsafe HostTables.leave(context) }
   let calls = unsafe context.pointee.calls
   guard let slot = calls.claim(id) else {
     unsafe context.pointee.core._withUnsafeGuaranteedRef { $0.noteStaleCompletion(of: id) }
@@ -194,7 +233,8 @@ private func creditLeft(
 
 private func cancelledReason(_ ctx: UnsafeMutableRawPointer?, _ id: UInt64) -> UInt32 {
   guard let context = unsafe hostContext(ctx) else { return PDR_CANCEL_OBSOLETE }
-  guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_CANCEL_DRAIN }
+  guard unsafe HostTables.enter(context) else { return PDR_CANCEL_DRAIN }
+  defer { unsafe HostTables.leave(context) }
   return unsafe context.pointee.calls.reason(id) ?? PDR_CANCEL_OBSOLETE
 }
 
@@ -220,7 +260,8 @@ private func withCall(
   _ id: UInt64,
   _ body: (PluginCall, PluginCore) -> BorderCode?
 ) -> Int32 {
-  guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
+  guard unsafe HostTables.enter(context) else { return PDR_E_GONE }
+  defer { unsafe HostTables.leave(context) }
   let calls = unsafe context.pointee.calls
   guard let slot = calls.pin(id) else { return PDR_E_STALE }
   defer { calls.unpin(slot) }
@@ -244,7 +285,8 @@ private func startRequest(
   let blob = unsafe input.map { unsafe Border.blob($0) }
   defer { if let blob = unsafe blob { unsafe releaseBlob(blob) } }
   guard let context = unsafe hostContext(ctx) else { return PDR_E_INVALID }
-  guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
+  guard unsafe HostTables.enter(context) else { return PDR_E_GONE }
+  defer { unsafe HostTables.leave(context) }
   let done = unsafe function.map { unsafe PluginDone(function: $0, argument: argument) }
   let start = { (call: PluginCall?, core: PluginCore) -> BorderCode? in
     do throws(BorderProblem) {
@@ -271,7 +313,8 @@ private func startRequest(
 
 private func cancelRequest(_ ctx: UnsafeMutableRawPointer?, _ id: UInt64) -> Int32 {
   guard let context = unsafe hostContext(ctx) else { return PDR_E_INVALID }
-  guard unsafe !context.pointee.gone.load(ordering: .acquiring) else { return PDR_E_GONE }
+  guard unsafe HostTables.enter(context) else { return PDR_E_GONE }
+  defer { unsafe HostTables.leave(context) }
   return unsafe context.pointee.core._withUnsafeGuaranteedRef {
     $0.cancelRequest(id, reason: "cancelled") ? PDR_OK : PDR_E_STALE
   }

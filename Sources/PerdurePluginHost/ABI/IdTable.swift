@@ -13,9 +13,9 @@ import Synchronization
 /// Ids with generations for objects that a plugin refers to from any thread.
 ///
 /// Every operation is one or a few compare-and-swaps. An object stays alive while somebody has its
-/// slot pinned; the last one out releases it and frees the slot. Memory is never given back, so an
-/// id from a plugin that was retired long ago still finds a slot to be refused by.
-// Safe: indices come from `index(of:)`, which checks bounds, and slots live for ever.
+/// slot pinned; the last one out releases it and frees the slot. Whoever made the table frees it when
+/// nobody can come with an id any more.
+// Safe: indices come from `index(of:)`, which checks bounds, and slots live as long as the table.
 @safe struct IdTable: @unchecked Sendable {
   // @unchecked: what the pointers lead to is atomic, or owned by the one who moved the phase.
   private let slots: UnsafeMutablePointer<IdSlot>
@@ -49,6 +49,7 @@ import Synchronization
 
   /// Frees the slots; nothing may use the table or a copy of it any more.
   func free() {
+    for index in 0..<Int(capacity) { unsafe slots[index].record?.release() }
     unsafe slots.deinitialize(count: Int(capacity)).deallocate()
     unsafe head.deinitialize(count: 1).deallocate()
   }

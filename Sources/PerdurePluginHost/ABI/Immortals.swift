@@ -2,18 +2,15 @@ import Synchronization
 
 /// What plugins may refer to for ever, because their code is never unmapped.
 ///
-/// Kept here on purpose, so that it is no leak: one entry for each copy that was ever loaded.
+/// Kept here on purpose, so that it is no leak: one small entry for each copy that was ever loaded.
 enum Immortals {
   private struct State {
-    var cores: [PluginCore] = []
     var tables: [HostTables] = []
     var names: [String: ImmortalName] = [:]
     var retired: [RetiredCopy] = []
   }
 
   private static let state = Mutex(State())
-
-  static func keep(_ core: PluginCore) { state.withLock { $0.cores.append(core) } }
 
   static func keep(_ tables: HostTables) { state.withLock { $0.tables.append(tables) } }
 

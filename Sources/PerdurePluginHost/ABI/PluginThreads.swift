@@ -13,6 +13,7 @@ internal import PerdureModel
 
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let news: UnsafeMutablePointer<pthread_cond_t>
+  private let rest: UnsafeMutablePointer<pthread_cond_t>
   private let limit: Int
   private var jobs: [Job] = []
   private var firstJob = 0
@@ -28,19 +29,23 @@ internal import PerdureModel
     self.limit = limit
     unsafe lock = .allocate(capacity: 1)
     unsafe news = .allocate(capacity: 1)
+    unsafe rest = .allocate(capacity: 1)
     unsafe pthread_mutex_init(lock, nil)
     var attributes = pthread_condattr_t()
     unsafe pthread_condattr_init(&attributes)
     unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
     unsafe pthread_cond_init(news, &attributes)
+    unsafe pthread_cond_init(rest, &attributes)
     unsafe pthread_condattr_destroy(&attributes)
   }
 
   deinit {
     // No thread is left: each holds the pool.
     unsafe pthread_cond_destroy(news)
+    unsafe pthread_cond_destroy(rest)
     unsafe pthread_mutex_destroy(lock)
     unsafe news.deallocate()
+    unsafe rest.deallocate()
     unsafe lock.deallocate()
   }
 
@@ -74,6 +79,19 @@ internal import PerdureModel
   func isIdle(within nanoseconds: Int64, on clock: any HostClock) async -> Bool {
     let idle = OneShot<Bool>()
     if !tell(idle) { return await idle.value(within: nanoseconds, on: clock, else: false) }
+    return true
+  }
+
+  /// The same for a thread that has nothing else to do.
+  func waitUntilIdle(seconds: Int) -> Bool {
+    var until = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &until)
+    until.tv_sec += seconds
+    unsafe pthread_mutex_lock(lock)
+    defer { unsafe pthread_mutex_unlock(lock) }
+    while idle < threads || firstJob < jobs.count {
+      if unsafe pthread_cond_timedwait(rest, lock, &until) == ETIMEDOUT { return false }
+    }
     return true
   }
 
@@ -127,6 +145,7 @@ internal import PerdureModel
       if idle == threads {
         for tell in whenIdle { tell() }
         whenIdle = []
+        unsafe pthread_cond_broadcast(rest)
       }
       let status = waitForNews()
       idle -= 1

@@ -241,3 +241,19 @@ func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
   pthread_detach(thread)
   return true
 }
+
+/// Returns when `nanoseconds` are over, which a thread of its own waits for.
+func sleepOnThread(nanoseconds: Int64) async {
+  await withCheckedContinuation { continuation in
+    let isStarted = startThread {
+      var rest = timespec(
+        tv_sec: Int(max(0, nanoseconds) / 1_000_000_000),
+        tv_nsec: Int(max(0, nanoseconds) % 1_000_000_000)
+      )
+      var left = timespec()
+      while unsafe nanosleep(&rest, &left) != 0, errno == EINTR { rest = left }
+      continuation.resume()
+    }
+    if !isStarted { continuation.resume() }
+  }
+}

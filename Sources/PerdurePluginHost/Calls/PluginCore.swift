@@ -23,13 +23,10 @@ final class PluginCore: Sendable {
   let manifest: Manifest
   /// What it registered while it runs.
   let registrations = Mutex(Registrations())
-  /// How that becomes a contribution, and who wants to know.
-  let publishing = Mutex<
-    (
-      current: Extension, build: (@Sendable (Manifest) -> Extension)?,
-      followers: [@Sendable (Extension) -> Void]
-    )
-  >((Extension(name: ""), nil, []))
+  /// How that becomes a contribution; the plugin owns it, because it refers to this.
+  let publishing = Mutex(Publishing.Link())
+  /// Whether there is somebody to run its code.
+  private let availability = Mutex(Availability.up)
   /// The kinds of documents that it keeps, as the engine takes them.
   let declarations = Mutex<[String: DocumentDeclaration]>([:])
   private let secrets = Mutex<Set<String>>([])
@@ -82,7 +79,7 @@ final class PluginCore: Sendable {
   }
 
   deinit {
-    // Only for plugins in processes of their own: the others are kept for ever, with what they call.
+    // Code that is mapped is let in no more, and what is in a process of its own is gone.
     calls.free()
     requests.free()
   }
@@ -91,8 +88,36 @@ final class PluginCore: Sendable {
   var settings: JSONObject { settingsState.withLock { $0.members } }
   /// Counts their changes.
   var settingsRevision: Int { settingsState.withLock { $0.revision } }
-  /// Whether it takes no more calls.
-  var isDown: Bool { closing.isSet }
+
+  // MARK: Availability
+
+  /// Whether it takes no calls, now or ever.
+  var isDown: Bool { closing.isSet || quarantine != nil }
+  /// Whether nobody runs its code at this moment; it may be about to come back.
+  var isAway: Bool { closing.isSet || availability.withLock { $0 != .up } }
+  /// Why it takes no calls until somebody says so, or `nil`.
+  var quarantine: String? {
+    availability.withLock { if case .quarantined(let reason) = $0 { reason } else { nil } }
+  }
+
+  /// Notes whether there is somebody to run its code; what waited for that goes on.
+  func become(_ next: Availability) {
+    let before = availability.withLock { availability in
+      defer { availability = next }
+      return availability
+    }
+    if case .quarantined(let reason) = next, before != next { environment.quarantined(reason) }
+    if case .quarantined = before, before != next { republish() }
+  }
+
+  /// What is wrong with asking for something while `isDown`.
+  var downError: PerdureError {
+    PerdureError(
+      .pluginDown,
+      "plugin \(id) \(quarantine.map { "is quarantined: \($0)" } ?? "is not running")",
+      hint: quarantine == nil ? nil : "look at what it logged, then enable it again"
+    )
+  }
 
   /// Remembers a secret, so that it does not stand in logs.
   func keepSecret(_ value: String) {
@@ -431,6 +456,12 @@ final class PluginCore: Sendable {
     )
     request.cancelWork()
     return isFirst
+  }
+
+  /// Forgets what refers back to it, so that a closed plugin is freed.
+  func letGo() {
+    declarations.withLock { $0 = [:] }
+    stop.withLock { $0 = nil }
   }
 
   /// Cancels what was asked for outside calls.

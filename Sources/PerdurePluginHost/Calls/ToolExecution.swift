@@ -21,11 +21,9 @@ struct ToolExecution: Sendable {
   /// Runs one call to its end; what it throws becomes an error result.
   func run(_ call: ToolCall) async throws -> ToolResult {
     guard !isClosing() else {
-      throw PerdureError(
-        "tool_unavailable",
-        "plugin \(core.id) is being closed",
-        hint: "call it again later"
-      )
+      var error = core.downError
+      error.code = "tool_unavailable"
+      throw error
     }
     let input = JSON.object(message(for: call)).encoded
     guard input.count <= 16 << 20 else {

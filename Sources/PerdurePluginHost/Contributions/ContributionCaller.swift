@@ -23,7 +23,7 @@ struct ContributionCaller: Sendable {
 
   /// Makes one call and returns what `decode` makes of its completion.
   ///
-  /// Throws what the plugin failed with; `plugin_down` if the plugin takes no calls any more.
+  /// Throws what the plugin failed with; `pluginDown` if the plugin takes no calls any more.
   func call<Value: Sendable>(
     _ input: [UInt8],
     _ place: CallPlace,
@@ -34,14 +34,18 @@ struct ContributionCaller: Sendable {
     place.check = { (object: JSONObject) throws(BorderProblem) in
       answer.value = try decode(object)
     }
-    _ = try await outcome(input, place)
+    do { _ = try await outcome(input, place) } catch let error as PerdureError
+    where kind == .pure && error.code == .pluginFault {
+      // Something else took the process along; what only computes can be asked once more.
+      _ = try await outcome(input, place)
+    }
     guard let value = answer.value else { throw failure("gave no answer") }
     return value
   }
 
   /// Makes one call and returns how it ended.
   func outcome(_ input: [UInt8], _ place: CallPlace) async throws -> CallOutcome {
-    guard !core.isDown else { throw down }
+    guard !core.isDown else { throw core.downError }
     guard input.count <= Self.inputLimit else { throw failure("would be given more than 16 MiB") }
     if let inline, inline.isOn, let end = try await here(input, place, inline) { return end }
     let ongoing = OngoingCall(core, core.environment.clock, times)
@@ -125,7 +129,7 @@ struct ContributionCaller: Sendable {
     _ held: HeldPermits
   ) async throws -> PluginCall.News {
     // It may have been closed while the call waited for a slot.
-    guard !core.isDown else { throw down }
+    guard !core.isDown else { throw core.downError }
     let running = make(place)
     if let reason = ongoing.begin(running) { throw cancelled(reason) }
     held.enter()
@@ -211,10 +215,6 @@ struct ContributionCaller: Sendable {
   }
 
   // MARK: Sentences
-
-  private var down: PerdureError {
-    PerdureError("plugin_down", "plugin \(core.id) is not running")
-  }
 
   private func refusal(_ status: Int32) -> PerdureError {
     var error = failure(

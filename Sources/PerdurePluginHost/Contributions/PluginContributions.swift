@@ -26,7 +26,7 @@ struct PluginContributions: Sendable {
 
   /// Whether what this plugin cannot do must not be done at all.
   private var failsClosed: @Sendable () -> Bool {
-    { [core] in core.isRequired && core.isDown }
+    { [core] in core.isRequired && core.isAway }
   }
 
   /// Adds everything to the extension.
@@ -146,7 +146,8 @@ struct PluginContributions: Sendable {
         section.options,
         Defaults.sectionMs,
         Defaults.sectionWholeMs
-      )
+      ),
+      failsClosed: failsClosed
     )
   }
 
@@ -185,9 +186,10 @@ struct PluginContributions: Sendable {
         Defaults.sectionMs,
         Defaults.sectionWholeMs
       )
-      let isObserver = wrap.role == .observer
+      let (isObserver, failsClosed) = (wrap.role == .observer, failsClosed)
       made = .section(key) {
-        PluginSection(caller: caller).wrapping($0, isObserver: isObserver)
+        PluginSection(caller: caller)
+          .wrapping($0, isObserver: isObserver, failsClosed: failsClosed)
       }
     } else {
       return nil

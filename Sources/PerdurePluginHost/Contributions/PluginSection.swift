@@ -6,8 +6,11 @@ struct PluginSection: Sendable {
   let caller: ContributionCaller
 
   /// The section that the engine registers.
-  static func registered(_ section: ManifestSection, _ caller: ContributionCaller) -> PromptSection
-  {
+  static func registered(
+    _ section: ManifestSection,
+    _ caller: ContributionCaller,
+    failsClosed: @escaping @Sendable () -> Bool
+  ) -> PromptSection {
     if let text = section.text {
       return PromptSection(section.key, isTagged: section.tag, text: text)
     }
@@ -18,6 +21,7 @@ struct PluginSection: Sendable {
       deadline: .nanoseconds(caller.times.deadline)
     ) { try await rendering.text($0, around: nil) }
     made.endsInTime = true
+    made.failsClosed = failsClosed
     return made
   }
 
@@ -39,7 +43,14 @@ struct PluginSection: Sendable {
   }
 
   /// Puts the wrap around a section.
-  func wrapping(_ section: PromptSection, isObserver: Bool) -> PromptSection {
+  ///
+  /// While nobody runs its code, one that guards lets no prompt be made; one that observes lets the
+  /// section pass unless `failsClosed`.
+  func wrapping(
+    _ section: PromptSection,
+    isObserver: Bool,
+    failsClosed: @escaping @Sendable () -> Bool
+  ) -> PromptSection {
     let render = section.render
     let deadline = section.deadline
     let watches = !section.endsInTime
@@ -47,6 +58,10 @@ struct PluginSection: Sendable {
     var made = section
     made.deadline = .nanoseconds(caller.times.whole)
     made.endsInTime = true
+    let (inside, core) = (section.failsClosed, caller.core)
+    made.failsClosed = {
+      failsClosed() || (!isObserver && core.isDown) || inside?() == true
+    }
     made.render = { input in
       let inner = InnerCall(
         .section(
@@ -61,7 +76,7 @@ struct PluginSection: Sendable {
         return text
       } catch {
         await inner.end()
-        guard isObserver, !Task.isCancelled else { throw error }
+        guard isObserver, !Task.isCancelled, !failsClosed() else { throw error }
         caller.core.reportFailure(of: caller.label, error)
         return try await inner.section()
       }

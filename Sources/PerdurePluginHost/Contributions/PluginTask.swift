@@ -144,14 +144,17 @@ struct PluginTask: Sendable {
     _ = try await call.operations.commit(request, nil)
   }
 
+  /// What the task is not to blame for.
+  private static let kept: [PerdureError.Code] = [.pluginFault, .pluginDown, .invocationEnded]
+
   /// What the engine makes of a failure: a fault of the task, unless it is cancelled anyway.
   private func failure(_ error: any Error, _ call: ExternalTaskCall) -> any Error {
     if call.cancelReason != nil { return error }
-    if core.isDown {
+    if let error = error as? PerdureError, Self.kept.contains(error.code) { return error }
+    if core.closing.isSet {
       return PerdureError(.pluginFault, "plugin \(core.id) was closed while it ran a task")
     }
     if let error = error as? PerdureError {
-      if error.code == .pluginFault || error.code == .invocationEnded { return error }
       return TaskFault(error.message, detail: error.details)
     }
     if error is TaskFault || error is CancellationError { return error }

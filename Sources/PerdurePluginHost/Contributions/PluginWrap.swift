@@ -54,9 +54,8 @@ struct PluginWrap: Sendable {
 
   /// Runs the tool without the wrap if that is allowed.
   private func fallBack(_ error: any Error, _ inner: InnerCall) async throws -> ToolResult {
-    let isDown = (error as? PerdureError)?.code == "plugin_down"
-    guard wrap.role == .observer, !inner.wasCalled, !(isDown && failsClosed()) else {
-      guard isDown else { throw error }
+    guard wrap.role == .observer, !inner.wasCalled, !failsClosed() else {
+      guard (error as? PerdureError)?.code == .pluginDown else { throw error }
       throw PerdureError(
         "blocked",
         "the call was blocked: guard \(caller.core.id) failed: \(Self.text(of: error))"

@@ -189,12 +189,55 @@ extension OperationRun {
 extension PluginCore {
   /// Tells whoever follows what the plugin contributes now.
   fileprivate func publish(_ registrations: Registrations) {
-    guard let build = publishing.withLock({ $0.build }) else { return }
-    let value = build(registrations.applied(to: manifest))
-    let followers = publishing.withLock { publishing in
-      publishing.current = value
-      return publishing.followers
+    let manifest = registrations.applied(to: manifest)
+    publishing.withLock { $0.target }?.publish(manifest, revision: registrations.revision)
+  }
+
+  /// Tells whoever follows what it contributes once more, because things have changed around it.
+  func republish() { publishing.withLock { $0.target }?.republish() }
+}
+
+/// What a plugin contributes now, and who wants to know of changes.
+final class Publishing: Sendable {
+  /// How the plugin's core, to which contributions refer, finds it.
+  struct Link: Sendable {
+    weak var target: Publishing?
+  }
+
+  private struct State {
+    var current: Extension
+    var revision = 0
+    var followers: [@Sendable (Extension) -> Void] = []
+  }
+
+  private let state: Mutex<State>
+  private let build: @Sendable (Manifest) -> Extension
+
+  init(_ manifest: Manifest, _ build: @escaping @Sendable (Manifest) -> Extension) {
+    self.build = build
+    state = Mutex(State(current: build(manifest)))
+  }
+
+  var current: Extension { state.withLock { $0.current } }
+
+  func follow(_ follower: @escaping @Sendable (Extension) -> Void) {
+    state.withLock { $0.followers.append(follower) }
+  }
+
+  /// Publishes what a manifest leads to, unless something newer is out already.
+  fileprivate func publish(_ manifest: Manifest, revision: Int) {
+    let value = build(manifest)
+    let isNew = state.withLock { state in
+      guard revision > state.revision else { return false }
+      state.revision = revision
+      state.current = value
+      return true
     }
+    if isNew { republish() }
+  }
+
+  fileprivate func republish() {
+    let (value, followers) = state.withLock { ($0.current, $0.followers) }
     for follower in followers { follower(value) }
   }
 }

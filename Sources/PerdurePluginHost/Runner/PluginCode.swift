@@ -57,8 +57,6 @@ protocol RemotePlugin: AnyObject, Sendable {
   var hasDeactivate: Bool { get }
   /// The id of the process, while there is one.
   var processID: Int32? { get }
-  /// Why the plugin takes no calls any more, or `nil`.
-  var quarantine: String? { get }
   /// Lets a plugin that was given up be started again.
   func clearQuarantine()
   func activate() async -> Result<Void, PluginRefusal>?

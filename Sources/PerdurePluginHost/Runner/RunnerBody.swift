@@ -61,13 +61,6 @@ final class RunnerBody: RemotePlugin {
 
   var hasDeactivate: Bool { state.withLock { $0.hasDeactivate && $0.connection != nil } }
 
-  /// Why the plugin takes no calls and will not, or `nil`.
-  var quarantine: String? {
-    state.withLock { state in
-      if case .quarantined(let reason) = state.phase { reason } else { nil }
-    }
-  }
-
   /// The id of the process, while there is one.
   var processID: Int32? { state.withLock { $0.connection }?.processID }
 
@@ -77,6 +70,7 @@ final class RunnerBody: RemotePlugin {
     let result = await open()
     guard case .success? = result else { return result }
     state.withLock { $0.phase = .up }
+    core.become(.up)
     return result
   }
 
@@ -110,11 +104,13 @@ final class RunnerBody: RemotePlugin {
     } catch {
       return giveUpStart()
     }
-    state.withLock { state in
-      guard case .starting = state.phase else { return }
+    let isUp = state.withLock { state in
+      guard case .starting = state.phase else { return false }
       state.phase = .up
       state.starts += 1
+      return true
     }
+    if isUp { core.become(.up) }
   }
 
   /// A start that came to nothing counts as a death, which the end of the process tells of.
@@ -152,7 +148,11 @@ final class RunnerBody: RemotePlugin {
       state.phase = .down
       return .restart(RestartPace.pause(after: state.deaths.count))
     }
-    if case .nothing = next { return }
+    switch next {
+    case .nothing: return
+    case .restart: core.become(.away)
+    case .giveUp(let reason): core.become(.quarantined(reason))
+    }
     report("plugin_died", "the process of plugin \(core.id) \(death.phrase)")
     switch next {
     case .nothing: break
@@ -183,7 +183,9 @@ final class RunnerBody: RemotePlugin {
       state.phase = .down
       return true
     }
-    if isQuarantined { schedule(0) }
+    guard isQuarantined else { return }
+    core.become(.away)
+    schedule(0)
   }
 
   // MARK: Calls
@@ -228,10 +230,9 @@ final class RunnerBody: RemotePlugin {
   }
 
   private func unavailable(_ call: PluginCall, _ why: String) -> PerdureError {
-    // A task is not at fault: it stays what it is until the plugin is back.
-    let isTask = call.kind == .taskPhase || call.kind == .abort
+    // Nothing has happened: a task stays what it is until the plugin is back.
     return PerdureError(
-      isTask ? .pluginFault : "tool_unavailable",
+      call.kind == .tool ? "tool_unavailable" : .pluginDown,
       "plugin \(core.id) \(why)",
       hint: "look at what it logged, then load it again",
       details: ["reason": "plugin_down"]

@@ -156,7 +156,6 @@ package final class RunnerSide: PluginRelay {
       settings: [:],
       relay: self
     )
-    Immortals.keep(core)
     state.withLock { $0.core = core }
     core.threads.run { [self] in
       var step = "load"
@@ -186,15 +185,11 @@ package final class RunnerSide: PluginRelay {
   private func destroy(_ core: PluginCore, _ code: MappedCode?) {
     // Not on the thread that reads: the plugin may still ask for something.
     let isStarted = startThread {
-      let task = Task {
-        let isIdle = await core.threads.isIdle(within: 1_000_000_000, on: RunnerClock())
-        guard isIdle else { RunnerEnd.exit(Self.busyStatus) }
-        core.threads.run {
-          code?.destroy()
-          RunnerEnd.exit(0)
-        }
+      guard core.threads.waitUntilIdle(seconds: 1) else { RunnerEnd.exit(Self.busyStatus) }
+      core.threads.run {
+        code?.destroy()
+        RunnerEnd.exit(0)
       }
-      _ = task
     }
     if !isStarted { RunnerEnd.exit(Self.busyStatus) }
   }
@@ -329,7 +324,6 @@ package final class RunnerSide: PluginRelay {
 struct RunnerClock: HostClock {
   func now() -> Int64 { perdure_realtime_ms() }
   func monotonic() -> Int64 { perdure_monotonic_ns() }
-  func sleep(nanoseconds: Int64) async {
-    try? await Task.sleep(nanoseconds: UInt64(max(0, nanoseconds)))
-  }
+  // Timers of the Swift runtime would bring libdispatch and its threads into each runner.
+  func sleep(nanoseconds: Int64) async { await sleepOnThread(nanoseconds: nanoseconds) }
 }
