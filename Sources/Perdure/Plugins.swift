@@ -44,14 +44,19 @@ public final class Plugin: Sendable {
   /// Loads a plugin; the caller closes it after the harness that uses it.
   ///
   /// Throws `pluginRefused` with one sentence if it cannot be loaded, or not in that way. What it
-  /// logs and does wrong goes to `onReport`.
+  /// logs and does wrong goes to `onReport`, what it measures to `onMetric`; `secret` gives the value
+  /// that is bound to one of the secrets that its manifest asks for, or `nil`.
   public static func load(
     path: String,
     isolation: Isolation = .auto,
     clock: any HostClock = SystemClock(),
+    secret: @escaping @Sendable (_ plugin: String, _ name: String) -> String? = { _, _ in nil },
+    onMetric: @escaping @Sendable (PluginMeasurement) -> Void = { _ in },
     onReport: @escaping @Sendable (Report) -> Void = { _ in }
   ) async throws -> Plugin {
-    let environment = try environment(clock: clock, onReport: onReport)
+    var environment = try environment(clock: clock, onReport: onReport)
+    environment.secret = secret
+    environment.metric = { onMetric(PluginMeasurement($0)) }
     return try await load(path: path, isolation: isolation, environment)
   }
 
@@ -69,6 +74,29 @@ public final class Plugin: Sendable {
       }
     return Plugin(
       try await PluginFiles.load(path: path, place: place, environment: environment)
+    )
+  }
+
+  /// Makes what a plugin brings without running any of its code, because it did harm before.
+  ///
+  /// Its guards deny, its tools are unavailable, and its tasks wait until it is loaded. Throws
+  /// `pluginRefused` if the file is no plugin that could be loaded.
+  public static func quarantined(
+    path: String,
+    _ reason: String,
+    onReport: @escaping @Sendable (Report) -> Void = { _ in }
+  ) throws -> Plugin {
+    try quarantined(path: path, reason, try environment(clock: SystemClock(), onReport: onReport))
+  }
+
+  /// The same with all that it is given.
+  static func quarantined(
+    path: String,
+    _ reason: String,
+    _ environment: PluginEnvironment
+  ) throws -> Plugin {
+    Plugin(
+      try PluginFiles.loadQuarantined(path: path, reason: reason, environment: environment)
     )
   }
 
@@ -109,7 +137,7 @@ public final class Plugin: Sendable {
   public var warnings: [String] { loaded.warnings }
   /// Where it runs.
   public var isolation: Isolation { loaded.isIsolated ? .runner : .inProcess }
-  /// Why it takes no calls any more, or `nil`: its process died too often.
+  /// Why nobody runs it, or `nil`: its process died too often, or it was not to be run at all.
   public var quarantine: String? { loaded.quarantine }
 
   /// Starts a plugin again that was given up because its process died too often.

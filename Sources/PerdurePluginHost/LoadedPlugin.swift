@@ -36,6 +36,9 @@ package final class LoadedPlugin: Sendable {
   /// Why it takes no calls any more, or `nil`.
   package var quarantine: String? { core.quarantine }
 
+  /// Whether it takes no calls, now or ever.
+  package var isDown: Bool { core.isDown }
+
   /// Starts the process of a quarantined plugin again.
   package func clearQuarantine() {
     if case .runner(let body) = code { body.clearQuarantine() }

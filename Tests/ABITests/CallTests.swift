@@ -118,7 +118,7 @@ import Testing
     try await PluginBench.adversary { (bench) async throws in
       let error = await bench.failure("fail", ["flags": 0])
       #expect(error?.description == "tool fail of plugin test.adversary failed (internal)")
-      #expect(bench.reports.messages("plugin_log").first?.hasSuffix("the disk is full") == true)
+      #expect(bench.reports.messages("plugin_error").first?.hasSuffix("the disk is full") == true)
     }
   }
 

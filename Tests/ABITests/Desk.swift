@@ -65,7 +65,11 @@ struct Desk: Sendable {
       copies: try Fixtures.folder()
     )
     environment.secret = { _, name in name == "TOKEN" ? "open sesame" : nil }
-    let plugin = try await PluginFiles.load(path: path(form), environment: environment)
+    let plugin = try await PluginFiles.load(
+      path: path(form),
+      place: Place.current.place,
+      environment: environment
+    )
     let model = model()
     let harness = try await Harness.open(
       form.location,

@@ -27,7 +27,12 @@ struct ScriptedPlugin: Sendable {
     environment.isRequired = isRequired
     do {
       return ScriptedPlugin(
-        loaded: try await PluginFiles.load(path: path, settings: script, environment: environment),
+        loaded: try await PluginFiles.load(
+          path: path,
+          settings: script,
+          place: Place.current.place,
+          environment: environment
+        ),
         folders: [folder, copies]
       )
     } catch {

@@ -36,6 +36,8 @@ public struct InstalledPlugin: Sendable {
   public var isRequired: Bool
   /// Where it is to run.
   public var isolation: Isolation
+  /// Why nobody runs it until it is enabled, or `nil`.
+  public var quarantine: String?
   /// The version that a rollback leads back to.
   public var previousVersion: String?
   /// The path of its library.
@@ -56,6 +58,7 @@ public struct InstalledPlugin: Sendable {
     isPinned = record.isPinned
     isRequired = record.isRequired
     isolation = Isolation(rawValue: record.isolation) ?? .auto
+    quarantine = record.quarantine
     previousVersion = record.previous?.version
     path = folder.library(of: record.id, record.release)
   }
@@ -68,6 +71,7 @@ public struct InstalledPlugin: Sendable {
       "pinned": .bool(isPinned), "required": .bool(isRequired),
       "isolation": .string(isolation.rawValue), "path": .string(path),
     ]
+    object["quarantine"] = quarantine.map { .string($0) }
     object["previous"] = previousVersion.map { .string($0) }
     object["running"] = running.map { $0.json }
     if !draining.isEmpty { object["draining"] = .array(draining.map { $0.json }) }

@@ -88,7 +88,18 @@ extension InstalledPlugins {
   private func inTurn<Value: Sendable>(
     _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    let task: Task<Value, any Error>? = state.withLock { state in
+    guard let task = queue(body) else {
+      throw PerdureError(.closed, "the plugins of this host are closed")
+    }
+    return try await task.value
+  }
+
+  /// Begins a change when those before it have ended; `nil` once all is closed, which waits for it.
+  @discardableResult
+  private func queue<Value: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Value
+  ) -> Task<Value, any Error>? {
+    state.withLock { state in
       if state.isClosed { return nil }
       let last = state.lastChange
       let task = Task {
@@ -98,10 +109,67 @@ extension InstalledPlugins {
       state.lastChange = Task { _ = await task.result }
       return task
     }
-    guard let task else {
-      throw PerdureError(.closed, "the plugins of this host are closed")
+  }
+
+  // MARK: Quarantine
+
+  /// Notes in the folder that nobody is to run a version, for hosts that come after this one.
+  func keepQuarantine(_ record: InstalledRecord, _ reason: String) {
+    queue { [self] in
+      do {
+        let base = installation.base
+        guard let plan = try base.planQuarantine(record.id, record.release, reason) else { return }
+        try await base.commit(plan)
+      } catch {
+        options.onReport(
+          Report(
+            type: "extension_error",
+            message: "the quarantine of plugin \(record.id) could not be noted: \(error)",
+            extensionName: record.id
+          )
+        )
+      }
     }
-    return try await task.value
+  }
+
+  /// Loads what a version brings without running it.
+  func quarantined(
+    _ path: String,
+    _ record: InstalledRecord,
+    _ reason: String
+  ) throws -> PluginGeneration {
+    let plugin = try Plugin.quarantined(path: path, reason, try environment(of: record))
+    try check(plugin, record)
+    try checkNames(of: plugin)
+    if record.quarantine == nil { keepQuarantine(record, reason) }
+    options.onReport(
+      Report(
+        type: "plugin_quarantined",
+        message: "plugin \(record.id) is quarantined: \(reason);"
+          + " `perdure plugin enable \(record.id)` lets it run again",
+        extensionName: record.id
+      )
+    )
+    return PluginGeneration(plugin, record, adapting: options.adapting)
+  }
+
+  private func environment(of record: InstalledRecord) throws -> PluginEnvironment {
+    var environment = try Plugin.environment(clock: options.clock, onReport: options.onReport)
+    environment.isRequired = record.isRequired
+    environment.secret = options.secret
+    environment.metric = { [onMetric = options.onMetric] in onMetric(PluginMeasurement($0)) }
+    environment.quarantined = { [weak self] in self?.keepQuarantine(record, $0) }
+    options.configure(&environment)
+    return environment
+  }
+
+  private func check(_ plugin: Plugin, _ record: InstalledRecord) throws {
+    guard plugin.digest != record.release.digest else { return }
+    throw PerdureError(
+      .pluginRefused,
+      "the installed file of the plugin \(record.id) is not the one that was installed",
+      hint: "run `perdure plugin verify \(record.id)` and install it again"
+    )
   }
 
   // MARK: Taking over
@@ -118,7 +186,7 @@ extension InstalledPlugins {
     }
     let old = state.withLock { $0.generations[plan.id] }
     if let old, old.record.release == after.release, old.record.isolation == after.isolation,
-      old.record.isRequired == after.isRequired
+      old.record.isRequired == after.isRequired, old.plugin.quarantine == nil
     {
       try await installation.base.commit(plan)
       if let contribution = old.contribution, plan.before?.isPinned != after.isPinned {
@@ -152,23 +220,13 @@ extension InstalledPlugins {
 
   /// Loads a version and gives it its settings; it takes no calls by that.
   func activate(_ path: String, _ record: InstalledRecord) async throws -> PluginGeneration {
-    var environment = try Plugin.environment(clock: options.clock, onReport: options.onReport)
-    environment.isRequired = record.isRequired
-    options.configure(&environment)
     let plugin = try await Plugin.load(
       path: path,
       isolation: isolation(of: record),
-      environment
+      environment(of: record)
     )
-    guard plugin.digest == record.release.digest else {
-      await plugin.close()
-      throw PerdureError(
-        .pluginRefused,
-        "the installed file of the plugin \(record.id) is not the one that was installed",
-        hint: "run `perdure plugin verify \(record.id)` and install it again"
-      )
-    }
     do {
+      try check(plugin, record)
       try checkNames(of: plugin)
     } catch {
       await plugin.close()
@@ -217,7 +275,10 @@ extension InstalledPlugins {
     to new: PluginGeneration,
     discardsState: Bool
   ) async throws -> Bool {
-    guard let old, let snapshot = try await old.plugin.loaded.snapshot() else { return false }
+    guard let old else { return false }
+    // Nobody can ask it any more.
+    if old.plugin.loaded.isDown { return old.plugin.loaded.description.manifest.state != nil }
+    guard let snapshot = try await old.plugin.loaded.snapshot() else { return false }
     let restores = new.plugin.loaded.description.manifest.state?.restores ?? []
     if discardsState, !restores.contains(snapshot.version) { return true }
     try await new.plugin.loaded.restore(snapshot, from: old.record.release.version)

@@ -29,6 +29,14 @@ public final class InstalledPlugins: Sendable {
     public var excluded: Set<String> = []
     /// How long the last calls of an old version may take before they are cancelled.
     public var drainLimit: Duration = .seconds(600)
+    /// Plugins that are not run, with the reasons; what they bring is there, so their guards deny.
+    ///
+    /// They are quarantined in the folder, too.
+    public var suspects: [String: String] = [:]
+    /// Gives the value that is bound to a secret of a plugin, or `nil`.
+    public var secret: @Sendable (_ plugin: String, _ name: String) -> String? = { _, _ in nil }
+    /// Takes what plugins measure.
+    public var onMetric: @Sendable (PluginMeasurement) -> Void = { _ in }
     /// Changes what each version brings before the harness gets it.
     public var adapting: @Sendable (Extension) -> Extension = { $0 }
     public var clock: any HostClock = SystemClock()
@@ -74,7 +82,13 @@ public final class InstalledPlugins: Sendable {
       where record.state == .enabled && !options.excluded.contains(record.id) {
         let path = installation.base.library(of: record.id, record.release)
         let generation: PluginGeneration
-        do { generation = try await plugins.activate(path, record) } catch {
+        do {
+          if let reason = options.suspects[record.id] ?? record.quarantine {
+            generation = try plugins.quarantined(path, record, reason)
+          } else {
+            generation = try await plugins.activate(path, record)
+          }
+        } catch {
           throw Self.startError(error, record)
         }
         plugins.state.withLock { state in
@@ -103,6 +117,9 @@ public final class InstalledPlugins: Sendable {
   }
 
   // MARK: The harness
+
+  /// The ids of what is loaded, in order.
+  public var names: [String] { state.withLock { $0.order } }
 
   /// What a harness is opened with, in order.
   ///
@@ -146,6 +163,7 @@ public final class InstalledPlugins: Sendable {
     return try installation.list().map { plugin in
       var plugin = plugin
       plugin.running = generations[plugin.id]?.running
+      plugin.quarantine = generations[plugin.id]?.plugin.quarantine ?? plugin.quarantine
       plugin.draining = draining.filter { $0.record.id == plugin.id }.map { $0.running }
       plugin.retired = retired.count { $0.id == plugin.id }
       return plugin

@@ -59,7 +59,7 @@ struct ControlDesk: Sendable {
     if let refusal = harness.refusal { throw refusal }
     try prompt.check(against: record)
     let conversation = try await RunVerb.choose(prompt.conversation, harness, address)
-    try await RunVerb.configure(conversation, record)
+    try await RunVerb.configure(conversation, record, host)
     let follower = SubmissionFollower(conversation.id, emit)
     let stop = harness.subscribe { follower.see($0) }
     defer { stop() }

@@ -128,6 +128,17 @@ final class Reporter: Sendable {
     if report.type == "plugin_log" { progress(text) } else { warn(text) }
   }
 
+  /// Passes on what a plugin has measured, to programs.
+  func measure(_ measurement: PluginMeasurement) {
+    guard isJSON else { return }
+    var members: JSONObject = [
+      "plugin": .string(measurement.plugin), "name": .string(measurement.name),
+    ]
+    members[JSONString(measurement.kind.rawValue)] = .double(measurement.value)
+    if !measurement.labels.isEmpty { members["labels"] = .object(measurement.labels) }
+    event("metric", members)
+  }
+
   private func write(_ error: PerdureError) {
     guard isJSON else {
       let sentence = TerminalText.line("\(error)", limit: 4_000)

@@ -1,6 +1,6 @@
 import Perdure
 
-/// Which plugins crashed an earlier process: those are left out until somebody names them again.
+/// Which plugins crashed an earlier process: those are not run until somebody wants them again.
 ///
 /// Only plugins in the process of the host leave a mark; the others cannot crash it.
 enum PluginCrashes {
@@ -35,10 +35,30 @@ enum PluginCrashes {
     if let mark = mark(id), HostText.kind(ofPath: mark) == .file { HostText.removeFile(mark) }
   }
 
-  /// Says that a plugin is left out.
+  /// Why a plugin is not run.
+  static func reason(_ target: String) -> String {
+    "it crashed an earlier process in \(target)"
+  }
+
+  /// Says that a plugin is not run.
   static func sentence(_ file: RunRecord.PluginFile, _ target: String) -> String {
-    "safe mode: plugin \(file.id) is left out, because it crashed an earlier process in"
-      + " \(target); give --plugin \(ShellWord.quoted(file.path)) to use it again,"
+    "safe mode: plugin \(file.id) is not run, because \(reason(target));"
+      + " give --plugin \(ShellWord.quoted(file.path)) to use it again,"
       + " or with --isolation runner in a process of its own"
+  }
+
+  /// The installed plugins that crashed an earlier process and would run in this one, with the reasons.
+  static func suspects(
+    in installation: PluginInstallation,
+    _ isolation: Isolation
+  ) throws -> [String: String] {
+    var suspects: [String: String] = [:]
+    for plugin in try installation.list() where plugin.state == .enabled {
+      guard let target = culprit(plugin.id) else { continue }
+      let isIsolated = isolation == .runner || plugin.isolation == .runner
+      // From there it can do no harm.
+      if !isIsolated { suspects[plugin.id] = reason(target) }
+    }
+    return suspects
   }
 }

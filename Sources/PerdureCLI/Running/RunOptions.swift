@@ -24,6 +24,12 @@ enum RunOptions {
       help: "auto, in-process or runner",
       standard: "auto"
     ),
+    Option(
+      name: "secret",
+      value: "PLUGIN:NAME=VAR",
+      isRepeatable: true,
+      help: "the variable that holds a secret which a plugin\nasks for; may be repeated"
+    ),
     Option(name: "model", value: "PROVIDER/ID", help: "the model to ask"),
     Option(
       name: "faux",
@@ -131,6 +137,7 @@ enum RunOptions {
     if arguments.has("require-approval") {
       record.approvedTools = arguments.all("require-approval")
     }
+    if arguments.has("secret") { record.secrets = try arguments.all("secret").map(secret) }
     if let path = arguments.value("cwd") {
       guard HostText.kind(ofPath: path) == .folder, let full = HostText.fullPath(path) else {
         throw PerdureError(
@@ -170,7 +177,24 @@ enum RunOptions {
     }
   }
 
-  private static func isVariable(_ name: String) -> Bool {
+  private static func secret(_ text: String) throws -> RunRecord.SecretBinding {
+    guard let binding = RunRecord.SecretBinding(text: text) else {
+      throw UsageError.make(
+        "--secret cannot be '\(text)'",
+        "write PLUGIN:NAME=VARIABLE, such as acme.crawl:CRAWL_TOKEN=MY_TOKEN"
+      )
+    }
+    guard HostText.variable(binding.variable) != nil else {
+      throw PerdureError(
+        .invalidConfiguration,
+        "the variable \(binding.variable) of --secret is not set",
+        hint: "export it, and never write the value of a secret into a command"
+      )
+    }
+    return binding
+  }
+
+  static func isVariable(_ name: String) -> Bool {
     guard let first = name.utf8.first else { return false }
     func isLetter(_ byte: UInt8) -> Bool {
       (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) || byte == UInt8(ascii: "_")

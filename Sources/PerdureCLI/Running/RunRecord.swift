@@ -13,6 +13,27 @@ struct RunRecord: Sendable, Equatable {
     var digest: String
   }
 
+  /// Where the value of a plugin's secret is.
+  struct SecretBinding: Sendable, Equatable {
+    var plugin: String
+    var name: String
+    /// The name of the variable that holds it.
+    var variable: String
+
+    /// The form of the option: `PLUGIN:NAME=VARIABLE`.
+    var text: String { "\(plugin):\(name)=\(variable)" }
+
+    /// Reads that form; `nil` if it is another one.
+    init?(text: String) {
+      guard let equals = text.lastIndex(of: "="), let colon = text[..<equals].firstIndex(of: ":")
+      else { return nil }
+      plugin = String(text[..<colon])
+      name = String(text[text.index(after: colon)..<equals])
+      variable = String(text[text.index(after: equals)...])
+      guard !plugin.isEmpty, !name.isEmpty, RunOptions.isVariable(variable) else { return nil }
+    }
+  }
+
   var model: ModelReference
   /// The plugins that were named one by one.
   var plugins: [PluginFile] = []
@@ -35,6 +56,8 @@ struct RunRecord: Sendable, Equatable {
   var maxTokens: Int64?
   /// The tools whose calls need an approval.
   var approvedTools: [String] = []
+  /// What plugins that ask for secrets get.
+  var secrets: [SecretBinding] = []
 
   static let scope = "run"
   /// More than the work of an hour takes: it ends models that would never stop calling tools.
@@ -62,6 +85,9 @@ struct RunRecord: Sendable, Equatable {
     workingDirectory = json["cwd"]?.text
     durability = json["durability"]?.text.flatMap(Durability.init(rawValue:)) ?? .full
     approvedTools = (json["requireApproval"]?.array ?? []).compactMap { $0.text }
+    secrets = (json["secrets"]?.array ?? []).compactMap { json in
+      json.text.flatMap { SecretBinding(text: $0) }
+    }
     maxRetries = json["maxRetries"]?.int.flatMap { Int(exactly: $0) }
     maxTurns = json["maxTurns"]?.int.flatMap { Int(exactly: $0) }
     maxTokens = json["maxTokens"]?.int
@@ -118,7 +144,14 @@ struct RunRecord: Sendable, Equatable {
     if !approvedTools.isEmpty {
       object["requireApproval"] = .array(approvedTools.map { .string($0) })
     }
+    if !secrets.isEmpty { object["secrets"] = .array(secrets.map { .string($0.text) }) }
     return .object(object)
+  }
+
+  /// Gives the value of a plugin's secret, which is read each time and never kept.
+  @Sendable func secret(_ plugin: String, _ name: String) -> String? {
+    secrets.first { $0.plugin == plugin && $0.name == name }
+      .flatMap { HostText.variable($0.variable) }
   }
 
   /// Returns what another run had where this one differs, as options.
@@ -147,6 +180,10 @@ struct RunRecord: Sendable, Equatable {
     if isolation != other.isolation { found.append(option("isolation", other.isolation.rawValue)) }
     if baseURL != other.baseURL { found.append(option("base-url", other.baseURL)) }
     if keyVariable != other.keyVariable { found.append(option("api-key-env", other.keyVariable)) }
+    if secrets != other.secrets {
+      let options = other.secrets.map { option("secret", $0.text) }
+      found.append(options.isEmpty ? "no --secret" : options.joined(separator: " "))
+    }
     if workingDirectory != other.workingDirectory {
       found.append(option("cwd", other.workingDirectory))
     }

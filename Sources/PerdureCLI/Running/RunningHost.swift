@@ -80,7 +80,8 @@ final class RunningHost: Sendable {
       }
     }
     do {
-      if !record.extensions.isEmpty || reporter.verb == "serve" {
+      // Plugins may also be installed while it runs.
+      if !record.extensions.isEmpty || record.pluginFolder != nil || reporter.verb == "serve" {
         // What plugins print must not end up between answers or events.
         try HostText.guardOutput()
         try SignalWatch.watchPlugins(reporter)
@@ -88,12 +89,21 @@ final class RunningHost: Sendable {
       for file in record.plugins {
         if let target = PluginCrashes.culprit(file.id) {
           let sentence = PluginCrashes.sentence(file, target)
-          onReport(Report(type: "plugin_disabled", message: sentence, extensionName: file.id))
+          onReport(Report(type: "plugin_quarantined", message: sentence, extensionName: file.id))
+          plugins.append(
+            try Plugin.quarantined(
+              path: file.path,
+              PluginCrashes.reason(target),
+              onReport: onReport
+            )
+          )
           continue
         }
         let plugin = try await Plugin.load(
           path: file.path,
           isolation: record.isolation,
+          secret: record.secret,
+          onMetric: { reporter.measure($0) },
           onReport: onReport
         )
         plugins.append(plugin)
@@ -106,7 +116,7 @@ final class RunningHost: Sendable {
         }
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
-      installed = try await Self.installed(record, beside: plugins, onReport)
+      installed = try await Self.installed(record, beside: plugins, reporter, onReport)
       let (maxRetries, limits) = (record.maxRetries, record.limits)
       let harness = try await Harness.open(
         .opened(store),
@@ -125,6 +135,7 @@ final class RunningHost: Sendable {
         onReport: onReport
       )
       try installed?.attach(to: harness)
+      for plugin in plugins { Self.follow(plugin, record, harness, onReport) }
       let host = RunningHost(
         harness: harness,
         plugins: plugins,
@@ -147,6 +158,7 @@ final class RunningHost: Sendable {
   private static func installed(
     _ record: RunRecord,
     beside plugins: [Plugin],
+    _ reporter: Reporter,
     _ onReport: @escaping @Sendable (Report) -> Void
   ) async throws -> InstalledPlugins? {
     guard let folder = record.pluginFolder else { return nil }
@@ -156,7 +168,28 @@ final class RunningHost: Sendable {
     options.excluded = Set(record.plugins.map { $0.id })
     options.adapting = { Self.contribution($0, record) }
     options.onReport = onReport
-    return try await InstalledPlugins.load(from: PluginInstallation(folder: folder), options)
+    options.secret = record.secret
+    options.onMetric = { reporter.measure($0) }
+    let installation = PluginInstallation(folder: folder)
+    options.suspects = try PluginCrashes.suspects(in: installation, record.isolation)
+    return try await InstalledPlugins.load(from: installation, options)
+  }
+
+  /// Lets the harness have what a plugin registers while it runs.
+  private static func follow(
+    _ plugin: Plugin,
+    _ record: RunRecord,
+    _ harness: Harness,
+    _ onReport: @escaping @Sendable (Report) -> Void
+  ) {
+    plugin.onRegistration { [weak harness] value in
+      guard let harness else { return }
+      do { try harness.install(contribution(value, record)) } catch {
+        onReport(
+          Report(type: "extension_error", message: "\(error)", extensionName: value.name)
+        )
+      }
+    }
   }
 
   /// What a plugin brings, with the approvals that this run requires.
@@ -234,6 +267,9 @@ final class RunningHost: Sendable {
 
   /// Aborts all work with everything below it, and returns when it has ended.
   func abortAll() async throws { try await harness.abortAll() }
+
+  /// The ids of all that is loaded now, in order.
+  var extensions: [String] { (installed?.names ?? []) + plugins.map { $0.contribution.name } }
 
   /// What is loaded.
   var description: JSON {

@@ -148,7 +148,7 @@ enum RunVerb {
     if try await harness.reader.extra(scope: RunRecord.scope, id: 0) != record.json {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
-    try await configure(conversation, record)
+    try await configure(conversation, record, host)
     host.start(
       [
         "store": .string(address.text), "conversation": conversation.id.json,
@@ -160,16 +160,17 @@ enum RunVerb {
     return try await conversation.submit(prompt, whenBusy: whenBusy.whenBusy)
   }
 
-  /// Lets a conversation use the model and the plugins of a run.
+  /// Lets a conversation use the model of a run, and the plugins that are loaded now.
   static func configure(
     _ conversation: Conversation,
-    _ record: RunRecord
+    _ record: RunRecord,
+    _ host: RunningHost
   ) async throws {
     let agent = try await conversation.agent
     var change = Conversation.AgentChange()
     if agent["model"] != record.model.json { change.model = record.model }
     // A conversation without a choice of its own has every extension that is there.
-    let ids = record.extensions
+    let ids = host.extensions
     if let chosen = agent["extensions"], chosen != .array(ids.map { .string($0) }) {
       change.extensions = .only(ids)
     }

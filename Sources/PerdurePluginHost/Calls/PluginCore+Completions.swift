@@ -125,7 +125,7 @@ extension PluginCore {
     // Its text is for the operator, not for the model.
     guard failure.flags & CallFailure.userVisible != 0 else {
       environment.report(
-        Report(type: "plugin_log", message: "\(plain): \(message)", extensionName: id)
+        Report(type: "plugin_error", message: "\(plain): \(masked(message))", extensionName: id)
       )
       return PerdureError(kind, plain, details: .object(details))
     }

@@ -41,6 +41,7 @@ final class PluginCore: Sendable {
   let name: ImmortalName
   let strikes = Mutex(StrikeCount())
   let logBudget = Mutex(LogBudget())
+  let metricBudget = Mutex(LogBudget())
   let stop = Mutex<(ticket: UInt64, stopped: OneShot<Bool>)?>(nil)
   private let live = Mutex<Live>(Live())
   /// Calls that nobody waits for and whose completion has not come, by the ids that they had.

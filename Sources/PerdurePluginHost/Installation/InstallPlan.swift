@@ -18,6 +18,8 @@ package struct InstallOptions: Sendable {
     if let isRequired { record.isRequired = isRequired }
     if let isolation { record.isolation = isolation }
     if let state { record.state = state }
+    // Whoever enables a plugin wants it, whatever it did.
+    if state == .enabled { record.quarantine = nil }
   }
 }
 
@@ -72,6 +74,7 @@ extension InstallationFolder {
     if before.release != staged.release {
       after.previous = before.release
       after.release = staged.release
+      after.quarantine = nil
     }
     options.apply(to: &after)
     return InstallPlan(id: id, before: before, after: after, staged: staged)
@@ -98,6 +101,7 @@ extension InstallationFolder {
     var after = before
     after.release = previous
     after.previous = before.release
+    after.quarantine = nil
     return InstallPlan(id: id, before: before, after: after)
   }
 
@@ -110,6 +114,18 @@ extension InstallationFolder {
     var after = before
     options.apply(to: &after)
     if after.state == .disabled { try Self.checkRemovable(before, after, "disabled") }
+    return InstallPlan(id: id, before: before, after: after)
+  }
+
+  /// Plans that nobody runs a plugin until it is enabled; `nil` if another version is installed now.
+  package func planQuarantine(
+    _ id: String,
+    _ release: InstalledRelease,
+    _ reason: String
+  ) throws(PerdureError) -> InstallPlan? {
+    guard let before = try read()[id], before.release == release else { return nil }
+    var after = before
+    after.quarantine = String(reason.prefix(1_000))
     return InstallPlan(id: id, before: before, after: after)
   }
 

@@ -38,6 +38,8 @@ package struct InstalledRecord: Sendable, Equatable {
   package var isolation = "auto"
   /// What a rollback leads back to.
   package var previous: InstalledRelease?
+  /// Why nobody runs it until an operator says so, or `nil`.
+  package var quarantine: String?
 
   static let isolations = ["auto", "in-process", "runner"]
 
@@ -56,6 +58,7 @@ package struct InstalledRecord: Sendable, Equatable {
     object["required"] = .bool(isRequired)
     object["isolation"] = .string(isolation)
     if let previous { object["previous"] = .object(previous.json) }
+    object["quarantine"] = quarantine.map { .string($0) }
     return .object(object)
   }
 }
@@ -133,6 +136,10 @@ package struct LockFile: Sendable, Equatable {
     if let previous = json["previous"] {
       guard let release = Self.release(previous) else { return nil }
       record.previous = release
+    }
+    if let quarantine = json["quarantine"] {
+      guard let reason = quarantine.text else { return nil }
+      record.quarantine = reason
     }
     return record
   }

@@ -233,6 +233,8 @@ extension OperationRun {
         at: ""
       )
     }
+    let time = core.environment.clock.monotonic()
+    guard core.metricBudget.withLock({ $0.take(at: time) }) else { return .object([:]) }
     core.environment.metric(
       PluginMetric(
         plugin: core.id,

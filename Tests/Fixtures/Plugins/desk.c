@@ -1,8 +1,22 @@
-/* A plugin that does what it is told: each call runs a script of operations out of its input. */
+/* A plugin that does what it is told: each call runs a script of operations out of its input.
+ *
+ * Beside the operations of the host it knows some of its own:
+ *
+ *   gate {path}             writes what came of the script so far to the pipe PATH.ready, then reads a
+ *                           step from the pipe PATH.go and runs it, if there is one
+ *   emit {text}             puts a text out
+ *   call                    tells the id of the call
+ *   within {call, op}       asks for an operation within another call
+ *   cancelled {op, input, path}  asks for an operation and takes it back, in between a gate
+ *   flood {op, input, count}     asks for an operation so many times, and waits for none of them
+ *   crash                   ends the process
+ */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "perdure_easy.h"
 
@@ -132,6 +146,127 @@ static int string_member(pdr_str object, const char *key, char *buffer, size_t r
   return pdr_easy_string(&call, key, buffer, room);
 }
 
+/* ------------------------------------------------------------ operations of its own */
+
+static int open_pipe(pdr_str input, const char *ending, int flags) {
+  char path[512];
+  if (!string_member(input, "path", path, sizeof path - 8)) return -1;
+  strcat(path, ending);
+  return open(path, flags | O_CLOEXEC);
+}
+
+static void run_one(pdr_id within, pdr_str step, struct text *out);
+
+static void gate(pdr_id within, pdr_str input, struct text *out) {
+  struct text step = {0};
+  pdr_str next;
+  char bytes[4096];
+  ssize_t count;
+  int ready = open_pipe(input, ".ready", O_WRONLY), go;
+  if (ready < 0) return;
+  if (write(ready, out->bytes, out->length) < 0) abort();
+  close(ready);
+  go = open_pipe(input, ".go", O_RDONLY);
+  while (go >= 0 && (count = read(go, bytes, sizeof bytes)) > 0) add(&step, bytes, (size_t)count);
+  close(go);
+  next.ptr = (const uint8_t *)step.bytes, next.len = step.length;
+  if (step.length > 1) run_one(within, next, out);
+  free(step.bytes);
+}
+
+static void note(struct text *out, const char *op, int32_t status, const char *answer) {
+  char head[160];
+  if (out->length > 1) add_text(out, ",");
+  snprintf(head, sizeof head, "{\"op\":\"%s\",\"status\":%d,\"answer\":", op, status);
+  add_text(out, head);
+  add_text(out, answer);
+  add_text(out, "}");
+}
+
+static void emit(pdr_id id, pdr_str input, struct text *out) {
+  char bytes[1024];
+  pdr_blob blob = {sizeof blob, 0, (uint8_t *)bytes, 0, pdr_easy_str(PDR_MEDIA_TEXT), NULL, NULL};
+  if (!string_member(input, "text", bytes, sizeof bytes)) return;
+  blob.len = strlen(bytes);
+  note(out, "emit", calls->emit(calls->ctx, id, &blob), "null");
+}
+
+static pdr_blob input_of(pdr_str input) {
+  pdr_str inner = pdr_easy_str("{}");
+  pdr_blob blob = {sizeof blob, 0, NULL, 0, {NULL, 0}, NULL, NULL};
+  pdr_easy_member(input, "input", &inner);
+  blob.ptr = inner.ptr, blob.len = inner.len;
+  return blob;
+}
+
+static void within_another(pdr_str input, struct text *out) {
+  char call[32], op[64];
+  pdr_blob blob = input_of(input);
+  if (!string_member(input, "call", call, sizeof call)) return;
+  if (!string_member(input, "op", op, sizeof op)) return;
+  note(out, op, invoke->start(invoke->ctx, strtoull(call, NULL, 10), pdr_easy_str(op), &blob, NULL,
+                              NULL, NULL), "null");
+}
+
+static void taken_back(pdr_id within, pdr_str input, struct text *out) {
+  char op[64], text[32];
+  pdr_blob blob = input_of(input);
+  struct wait wait;
+  pdr_id request = 0;
+  if (!string_member(input, "op", op, sizeof op)) return;
+  memset(&wait, 0, sizeof wait);
+  pthread_mutex_init(&wait.lock, NULL);
+  pthread_cond_init(&wait.news, NULL);
+  if (invoke->start(invoke->ctx, within, pdr_easy_str(op), &blob, finished, &wait, &request)) return;
+  gate(within, input, out);
+  snprintf(text, sizeof text, "%d", invoke->cancel(invoke->ctx, request));
+  gate(within, input, out);
+  pthread_mutex_lock(&wait.lock);
+  while (!wait.done) pthread_cond_wait(&wait.news, &wait.lock);
+  pthread_mutex_unlock(&wait.lock);
+  note(out, op, wait.status, text);
+  free(wait.answer);
+}
+
+static void ignored(void *argument, pdr_id request, int32_t status, const pdr_blob *value,
+                    const pdr_err *err) {
+  (void)argument, (void)request, (void)status, (void)value, (void)err;
+}
+
+static void flood(pdr_id within, pdr_str input, struct text *out) {
+  char op[64], text[96];
+  int64_t count = 0, accepted = 0, busy = 0;
+  pdr_blob blob = input_of(input);
+  pdr_easy_call easy;
+  memset(&easy, 0, sizeof easy);
+  easy.arguments = input;
+  if (!string_member(input, "op", op, sizeof op)) return;
+  pdr_easy_integer(&easy, "count", &count);
+  for (int64_t i = 0; i < count; i++) {
+    pdr_id request;
+    int32_t code = invoke->start(invoke->ctx, within, pdr_easy_str(op), &blob, ignored, NULL, &request);
+    if (code == PDR_OK) accepted++;
+    if (code == PDR_E_BUSY) busy++;
+  }
+  snprintf(text, sizeof text, "{\"accepted\":%lld,\"busy\":%lld}", (long long)accepted, (long long)busy);
+  note(out, "flood", 0, text);
+}
+
+/* Runs an operation of this plugin itself; 0 if it is one of the host. */
+static int run_own(const char *op, pdr_id within, pdr_str input, struct text *out) {
+  char text[32];
+  if (!strcmp(op, "gate")) return gate(within, input, out), 1;
+  if (!strcmp(op, "emit")) return emit(within, input, out), 1;
+  if (!strcmp(op, "within")) return within_another(input, out), 1;
+  if (!strcmp(op, "cancelled")) return taken_back(within, input, out), 1;
+  if (!strcmp(op, "flood")) return flood(within, input, out), 1;
+  if (!strcmp(op, "crash")) abort();
+  if (strcmp(op, "call")) return 0;
+  snprintf(text, sizeof text, "\"%llu\"", (unsigned long long)within);
+  note(out, op, 0, text);
+  return 1;
+}
+
 static void run_one(pdr_id within, pdr_str step, struct text *out) {
   char op[64], head[96];
   pdr_str input = pdr_easy_str("{}");
@@ -144,6 +279,7 @@ static void run_one(pdr_id within, pdr_str step, struct text *out) {
     return;
   }
   pdr_easy_member(step, "input", &input);
+  if (run_own(op, within, input, out)) return;
   status = ask(within, op, input, &wait);
   if (out->length > 1) add_text(out, ",");
   snprintf(head, sizeof head, "{\"op\":\"%s\",\"status\":%d,\"answer\":", op, status);
@@ -209,6 +345,7 @@ static int32_t tool(pdr_id id, pdr_str input) {
   int32_t code;
   pdr_easy_member(input, "arguments", &arguments);
   run_script(id, arguments, &out);
+  if (pdr_easy_member(arguments, "tell", &completion)) tell(id, "tool", &out);
   if (pdr_easy_member(arguments, "complete", &completion))
     code = complete(id, "", completion.ptr, completion.len);
   else if (pdr_easy_member(arguments, "echo", &completion))

@@ -34,6 +34,7 @@ enum PluginChangeVerb {
     summary: "let hosts load a plugin, and choose how it is used",
     options: PluginVerbs.choiceOptions + PluginVerbs.options,
     positionals: ["ID"],
+    notes: "One that was quarantined, because it crashed again and again, is run again.",
     body: { arguments, reporter in
       var request = PluginRequest(.enable, arguments.positionals.first)
       request.choices = try PluginVerbs.choices(arguments)

@@ -79,6 +79,7 @@ enum PluginListVerb {
     if plugin["pinned"] == true { marks.append("pinned") }
     if plugin["required"] == true { marks.append("required") }
     if let isolation = plugin["isolation"]?.text, isolation != "auto" { marks.append(isolation) }
+    if plugin["quarantine"] != nil { marks.append("quarantined") }
     if let running = plugin["running"] {
       let version = running["version"]?.text ?? ""
       let other = version == plugin["version"]?.text ? "" : " \(version)"
@@ -104,6 +105,7 @@ enum PluginListVerb {
     add("state", object["state"]?.text)
     add("signer", object["signer"]?.text ?? "none")
     add("isolation", object["isolation"]?.text)
+    add("not run", object["quarantine"]?.text)
     add("before", object["previous"]?.text)
     add("file", object["path"]?.text)
     add("sha256", object["digest"]?.text)
