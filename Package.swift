@@ -22,6 +22,7 @@ let package = Package(
     .executable(name: "perdure-bench", targets: ["PerdureBench"]),
     .executable(name: "perdure-runner", targets: ["PerdureRunner"]),
     .library(name: "Perdure", targets: ["Perdure"]),
+    .library(name: "PerdurePluginKit", targets: ["PerdurePluginKit"]),
     .library(name: "PerdureTestKit", targets: ["PerdureTestKit"]),
   ],
   targets: [
@@ -68,6 +69,11 @@ let package = Package(
       dependencies: [
         "CPerdureABI", "CPerdureCheck", "CPerdureLinux", "CSodium", "PerdureModel", "PerdureValue",
       ],
+      swiftSettings: base
+    ),
+    .target(
+      name: "PerdurePluginKit",
+      dependencies: ["CPerdureABI", "PerdureValue"],
       swiftSettings: base
     ),
     .target(

@@ -623,7 +623,12 @@ int32_t enter(void *library, pdr_host given, uint32_t size, pdr_plugin &plugin) 
 
 }  // namespace
 
+#ifdef HOST_IN_SWIFT
+#include "host.h"
+int host_main(int count, char **words) {
+#else
 int main(int count, char **words) {
+#endif
   if (count != 3) {
     std::cerr << "usage: host notes|probe|refuse PLUGIN.so\n";
     return 2;
