@@ -63,6 +63,28 @@ enum Fixtures {
     }
   }
 
+  /// Gives the path of a version of the plugin that is written with the kit for Swift.
+  static func kitPlugin(_ version: String = "1.0.0") throws -> String {
+    let folder = plugins.appending(path: "SwiftKit")
+    let source = folder.appending(path: "Plugin.swift")
+    let manifest = try String(contentsOf: folder.appending(path: "manifest.json"), encoding: .utf8)
+      .replacing("VERSION", with: version)
+    let kits = ["sdk/swift", "Sources/PerdurePluginKit", "Sources/PerdureValue"].flatMap { name in
+      let folder = root.appending(path: name)
+      let paths = FileManager.default.enumerator(atPath: folder.path)?.compactMap { $0 as? String }
+      return (paths ?? []).sorted().map { folder.appending(path: $0) }
+        .filter { (try? $0.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true }
+    }
+    return try make(name: "kit", [manifest], [source] + kits + headerFiles) { path in
+      let file = path + ".json"
+      try Data(manifest.utf8).write(to: URL(filePath: file))
+      try Command.run([
+        "env", "XDG_CACHE_HOME=\(built.path)/cache", root.appending(path: "sdk/swift/build").path,
+        path, file, source.path,
+      ])
+    }
+  }
+
   static var headerFiles: [URL] {
     ["perdure.h", "perdure_easy.h"].map { headers.appending(path: $0) }
   }
