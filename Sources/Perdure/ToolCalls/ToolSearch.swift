@@ -33,9 +33,9 @@ extension Tool {
     guard !ToolRanking.terms(of: query).isEmpty else {
       throw PerdureError(.invalidInput, "the query has no word to search for")
     }
-    let limit = call.arguments["limit"]?.double ?? 8
-    guard limit >= 1, limit.rounded() == limit else {
-      throw PerdureError(.invalidInput, "the limit \(limit) is no positive integer")
+    let wanted = call.arguments["limit"] ?? 8
+    guard let limit = wanted.double, limit >= 1, limit.rounded() == limit else {
+      throw PerdureError(.invalidInput, "the limit \(wanted) is no positive integer")
     }
     let candidates = try await call.agent().deferred
     let ranking = ToolRanking(candidates.map { $0.searchText })
