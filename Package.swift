@@ -37,6 +37,11 @@ let package = Package(
       providers: [.apt(["libcurl4-openssl-dev"])]
     ),
     .systemLibrary(
+      name: "CFFI",
+      pkgConfig: "libffi",
+      providers: [.apt(["libffi-dev"])]
+    ),
+    .systemLibrary(
       name: "CSodium",
       pkgConfig: "libsodium",
       providers: [.apt(["libsodium-dev"])]
@@ -115,7 +120,7 @@ let package = Package(
     ),
     .executableTarget(
       name: "PerdureRunner",
-      dependencies: ["PerdurePluginHost"],
+      dependencies: ["CFFI", "PerdurePluginHost", "PerdureValue"],
       swiftSettings: base
     ),
     .target(

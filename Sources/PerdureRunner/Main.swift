@@ -4,5 +4,9 @@ import PerdurePluginHost
 ///
 /// It is started by Perdure and speaks with it only.
 @main enum Main {
-  static func main() { RunnerSide.run(CommandLine.arguments) }
+  static func main() {
+    RunnerSide.run(CommandLine.arguments) { functions throws(ForeignFailure) in
+      try LibraryFunctions(functions)
+    }
+  }
 }

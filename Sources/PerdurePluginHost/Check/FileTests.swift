@@ -10,7 +10,7 @@ final class FileTests {
   static func run(path: String) throws(PerdureError) -> [TestFinding] {
     let bytes = try FileAccess.read(path, limit: FileAccess.pluginLimit)
     let tests = FileTests(path: path)
-    tests.ask(bytes)
+    if PluginFiles.isForeign(bytes) { tests.askForeign(bytes) } else { tests.ask(bytes) }
     return tests.findings
   }
 
@@ -45,6 +45,27 @@ final class FileTests {
         try PluginFiles.checkAgreement(manifest, note, path)
       }
     }
+    ask(manifest)
+  }
+
+  /// The same for a file that describes functions and has no code.
+  private func askForeign(_ bytes: [UInt8]) {
+    var manifest: Manifest?
+    test("manifest", "it describes functions that this version can call") {
+      try refused { () throws(PerdureError) in
+        manifest = try PluginFiles.foreignManifest(bytes, path)
+      }
+    }
+    guard let manifest else { return }
+    test("functions", "the libraries that it names are here and export the functions") {
+      try refused { () throws(PerdureError) in
+        try PluginFiles.checkFunctions(manifest, path)
+      }
+    }
+    ask(manifest)
+  }
+
+  private func ask(_ manifest: Manifest) {
     test("served", "this version has all that the manifest requires") {
       try refused { () throws(PerdureError) in try PluginFiles.checkServed(manifest, path) }
     }

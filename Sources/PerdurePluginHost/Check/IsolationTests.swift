@@ -31,8 +31,29 @@ extension PluginTest {
           throw CheckFailure("\(tool.name) answers \(here) in process and \(there) in the runner")
         }
       }
-    }
+    },
+    PluginTest(
+      group: .isolation,
+      word: "functions",
+      question: "each function survives what fits its tool's schema",
+      remedy: "compare \"args\" and \"returns\" with the header of the library",
+      limitMs: 180_000,
+      concerns: { $0.isForeign && IsolatedRun.isAvailable },
+      isForForeign: true,
+      body: callFunctions
+    ),
   ]
+
+  private static func callFunctions(_ subject: CheckSubject) throws {
+    for tool in subject.manifest.tools {
+      guard var samples = try? SchemaSamples(tool.parameters, seed: subject.seed) else { continue }
+      for _ in 0..<3 {
+        guard let arguments = samples.valid() else { break }
+        guard let death = try IsolatedRun(subject, tool, arguments).death() else { continue }
+        throw CheckFailure("given \(arguments.compactText), \(death)")
+      }
+    }
+  }
 }
 
 /// One conversation with a scripted model that calls a tool once.
@@ -64,6 +85,20 @@ struct IsolatedRun {
 
   /// What the model was told, with the exit status.
   func answer(isolation: String) throws -> String {
+    let end = try run(isolation: isolation, listeningTo: 1)
+    return "'\(String(decoding: end.told.prefix(2_000), as: UTF8.self))' (status \(end.status))"
+  }
+
+  /// How the process of the plugin ended, if it did not outlive the call.
+  func death() throws -> String? {
+    let end = try run(isolation: "runner", listeningTo: 2)
+    let lines = String(decoding: end.told, as: UTF8.self).split(separator: "\n")
+    return lines.first { $0.contains("the process of plugin") }.map { line in
+      line.split(separator: ": ").last.map(String.init) ?? String(line)
+    }
+  }
+
+  private func run(isolation: String, listeningTo stream: Int32) throws -> CheckProcess.End {
     guard let folder = CheckProcess.makeFolder() else {
       throw CheckFailure("there is no place for a store", remedy: "set TMPDIR")
     }
@@ -77,12 +112,12 @@ struct IsolatedRun {
         "--faux", folder + "/script.json", "Call it.",
       ],
       in: folder,
-      listeningTo: 1,
+      listeningTo: stream,
       limit: 30_000
     )
     guard let end, !end.isTimeout else {
       throw CheckFailure("\(tool.name) takes too long to compare")
     }
-    return "'\(String(decoding: end.told.prefix(2_000), as: UTF8.self))' (status \(end.status))"
+    return end
   }
 }

@@ -68,7 +68,7 @@ package enum PluginChecks {
     }
     let manifest = description.manifest
     for test in PluginTest.all where isWanted(test.name) {
-      guard test.concerns(manifest) else { continue }
+      guard test.isAsked(of: manifest) else { continue }
       tell((options.isInProcess ? here(test, options) : apart(test, options)).json)
     }
     return (manifest.id, manifest.version)

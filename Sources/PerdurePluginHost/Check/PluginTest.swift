@@ -15,9 +15,16 @@ struct PluginTest: Sendable {
   var limitMs: Int64 = 60_000
   /// Whether a plugin with this manifest has anything to ask.
   var concerns: @Sendable (Manifest) -> Bool = { _ in true }
+  /// Whether it is also for functions that a manifest describes; others map the plugin.
+  var isForForeign = false
   var body: @Sendable (CheckSubject) throws -> Void
 
   var name: String { "\(group.rawValue)/\(word)" }
+
+  /// Whether it is asked of a plugin with this manifest.
+  func isAsked(of manifest: Manifest) -> Bool {
+    concerns(manifest) && (isForForeign || !manifest.isForeign)
+  }
 
   /// All tests that run code of the plugin, in order.
   static let all: [PluginTest] =

@@ -152,7 +152,8 @@ extension PluginTest {
       group: .docs,
       word: "descriptions",
       question: "the plugin and every tool say what they do",
-      remedy: "write one sentence for people into \"description\"; a model chooses by it"
+      remedy: "write one sentence for people into \"description\"; a model chooses by it",
+      isForForeign: true
     ) { subject in
       let manifest = subject.manifest
       for tool in manifest.tools {

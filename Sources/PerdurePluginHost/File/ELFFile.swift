@@ -17,6 +17,8 @@ struct ELFFile {
   struct Symbol: Equatable {
     var name: String
     var isUnique: Bool
+    /// Whether it can be called.
+    var isFunction = false
   }
 
   let bytes: [UInt8]
@@ -176,12 +178,13 @@ struct ELFFile {
       guard let at = place(offset, index, 24), let name = u32(at), at + 24 <= bytes.count else {
         return
       }
-      let (bind, visibility) = (bytes[at + 4] >> 4, bytes[at + 5] & 3)
+      let (bind, kind, visibility) = (bytes[at + 4] >> 4, bytes[at + 4] & 15, bytes[at + 5] & 3)
       guard u16(at + 6) != 0, bind == 1 || bind == 2 || bind == 10,
         visibility == 0 || visibility == 3,
         let nameAt = place(strings, UInt64(name), 1), let text = string(at: nameAt)
       else { continue }
-      exports.append(Symbol(name: text, isUnique: bind == 10))
+      let isFunction = kind == 2 || kind == 10
+      exports.append(Symbol(name: text, isUnique: bind == 10, isFunction: isFunction))
     }
   }
 

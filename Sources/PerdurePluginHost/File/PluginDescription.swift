@@ -73,6 +73,7 @@ package enum PluginFiles {
   /// Reads and checks a file.
   static func examine(path: String) throws(PerdureError) -> Examined {
     let bytes = try FileAccess.read(path, limit: FileAccess.pluginLimit)
+    if isForeign(bytes) { return try examineForeign(bytes, path) }
     let file: ELFFile
     do { file = try ELFFile(bytes) } catch { throw refused(path, error.message, error.hint) }
     try checkSafety(file, path)
@@ -154,6 +155,11 @@ package enum PluginFiles {
         "build it with the perdure.h of this version"
       )
     }
+    try checkVersion(note, path)
+    return note
+  }
+
+  static func checkVersion(_ note: PluginNote, _ path: String) throws(PerdureError) {
     guard note.abiMajor == 1 else {
       throw refused(
         path,
@@ -169,7 +175,6 @@ package enum PluginFiles {
         "use a newer host or lower what the plugin asks for"
       )
     }
-    return note
   }
 
   private static func manifestBytes(
@@ -209,9 +214,13 @@ package enum PluginFiles {
     try parsed(try manifestBytes(of: file, path).0, path)
   }
 
-  private static func parsed(_ bytes: [UInt8], _ path: String) throws(PerdureError) -> Manifest {
+  static func parsed(
+    _ bytes: [UInt8],
+    _ path: String,
+    _ hint: String = "correct the manifest and build it again"
+  ) throws(PerdureError) -> Manifest {
     do { return try Manifest(parsing: bytes) } catch {
-      throw refused(path, manifestSentence(error), "correct the manifest and build it again")
+      throw refused(path, manifestSentence(error), hint)
     }
   }
 
@@ -269,7 +278,7 @@ package enum PluginFiles {
   /// The pointers that are told; a manifest of a later version may have many.
   private static let toldMembers = 20
 
-  private static func notKnown(_ manifest: Manifest) -> [String] {
+  static func notKnown(_ manifest: Manifest) -> [String] {
     let pointers = manifest.unknownMembers
     let told = pointers.prefix(toldMembers).map {
       "the manifest has a member this version does not know: \($0)"

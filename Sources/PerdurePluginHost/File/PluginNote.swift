@@ -9,6 +9,14 @@ package struct PluginNote: Sendable, Equatable {
   static let owner = "Perdure"
   static let type: UInt32 = 1
 
+  /// Makes the note of a plugin that has no file of its own.
+  init(_ manifest: Manifest) {
+    abiMajor = manifest.abi.major
+    hostMinor = manifest.abi.minor
+    messageLevel = manifest.abi.messages
+    runtime = manifest.runtime
+  }
+
   /// Reads the descriptor; `nil` if it is none.
   init?(descriptor bytes: [UInt8]) {
     guard let size = ELFFile.u32(bytes, 0), size >= 52, bytes.count >= 52,

@@ -1,6 +1,6 @@
 extension Base64 {
   /// Gives the bytes, or `nil` for a text that `encode` would not give.
-  static func decodeExactly(_ text: some StringProtocol) -> [UInt8]? {
+  package static func decodeExactly(_ text: some StringProtocol) -> [UInt8]? {
     let characters = Array(text.utf8)
     guard characters.count % 4 == 0 else { return nil }
     var bytes: [UInt8] = []

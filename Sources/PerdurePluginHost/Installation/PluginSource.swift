@@ -7,18 +7,20 @@ package struct PluginSource: Sendable {
   /// The signature of the library; absent if there is none.
   var signature: String?
 
-  /// Finds the plugin at `path`: the library itself, or a folder with one library in it.
+  /// Finds the plugin at `path`: the file itself, or a folder with one such file in it.
   ///
   /// Its signature is `signature`, or else the file beside it whose name ends with `.so.minisig`.
   package init(path: String, signature: String? = nil) throws(PerdureError) {
     library = path
     if InstallationAccess.isFolder(path) {
-      let libraries = InstallationAccess.names(in: path).filter { $0.hasSuffix(".so") }
+      let libraries = InstallationAccess.names(in: path).filter {
+        $0.hasSuffix(".so") || $0.hasSuffix(".ffi.json")
+      }
       guard let name = libraries.first, libraries.count == 1 else {
         throw PerdureError(
           .pluginRefused,
           "the folder \(path) has \(libraries.isEmpty ? "no file" : "\(libraries.count) files")"
-            + " with a name ending with .so",
+            + " with a name ending with .so or .ffi.json",
           hint: "name the file of the plugin itself"
         )
       }

@@ -15,7 +15,13 @@ extension CallOptions {
 extension ManifestTool {
   private enum Retain: String, CaseIterable { case head, tail }
 
-  init(_ reader: inout FieldReader) throws(BorderProblem) {
+  init(_ reader: inout FieldReader) throws(BorderProblem) { try self.init(&reader, nil) }
+
+  /// Reads a tool, which in a plugin of the runtime `ffi` is a function of one of its libraries.
+  init(
+    _ reader: inout FieldReader,
+    _ foreign: ForeignReader?
+  ) throws(BorderProblem) {
     name = try reader.name(
       "name",
       "a tool name (letters, digits, _ and -, at most 64)",
@@ -43,8 +49,25 @@ extension ManifestTool {
     deferred = try reader.bool("deferred") ?? false
     constrainedSampling = reader.any("constrainedSampling")
     overrides = try reader.bool("overrides") ?? false
-    _ = try reader.object("ffi")
     options = try CallOptions(&reader, inline: false)
+    let parameters = self.parameters
+    var functions = foreign
+    function =
+      try reader.section("ffi") { reader throws(BorderProblem) in
+        guard functions != nil else {
+          throw .shape(
+            "a function of a library in a plugin with code of its own",
+            at: reader.pointer
+          )
+        }
+        return try functions?.function(&reader, parameters)
+      } ?? nil
+    guard foreign == nil || function != nil else {
+      throw .shape("a missing member", at: reader.path("ffi"))
+    }
+    guard foreign == nil || !prepare else {
+      throw .shape("arguments that nobody can prepare", at: reader.path("prepare"))
+    }
   }
 }
 

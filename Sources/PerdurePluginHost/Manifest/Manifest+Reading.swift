@@ -60,7 +60,10 @@ extension Manifest {
       )
     }
     permissions = try reader.section("permissions", Self.permissions) ?? ManifestPermissions()
-    tools = try reader.objects("tools", ManifestTool.init)
+    let foreign = runtime == ForeignReader.runtime ? try Self.foreign(&reader) : nil
+    tools = try reader.objects("tools") { reader throws(BorderProblem) in
+      try ManifestTool(&reader, foreign)
+    }
     sections = try reader.objects("sections", ManifestSection.init)
     hooks = try reader.objects("hooks", ManifestHook.init)
     wraps = try reader.objects("wraps", ManifestWrap.init)
@@ -69,6 +72,34 @@ extension Manifest {
     try reader.finish()
     unknownMembers = reader.unknown
     try checkWhole()
+    try takeForeign()
+  }
+
+  private static func foreign(_ reader: inout FieldReader) throws(BorderProblem) -> ForeignReader {
+    let libraries = try reader.section("ffi") { reader throws(BorderProblem) in
+      try ForeignReader(&reader)
+    }
+    return try reader.required("ffi", libraries)
+  }
+
+  /// Refuses what a description of functions cannot have, and says how they are called.
+  private mutating func takeForeign() throws(BorderProblem) {
+    guard isForeign else { return }
+    let others: [(String, Bool)] = [
+      ("sections", sections.isEmpty), ("hooks", hooks.isEmpty), ("wraps", wraps.isEmpty),
+      ("tasks", tasks.isEmpty), ("documents", documents.isEmpty), ("health", health.isEmpty),
+      ("settings", settings == nil), ("state", state == nil), ("dynamic", dynamic == nil),
+    ]
+    if let other = others.first(where: { !$0.1 }) {
+      throw .shape("a member that functions of libraries do not have", at: "/\(other.0)")
+    }
+    guard !tools.isEmpty else { throw .shape("no tools", at: "/tools") }
+    guard execution.mode != .inProcess else {
+      throw .shape("a mode in which functions of libraries are not called", at: "/execution/mode")
+    }
+    execution.mode = .runner
+    // Nobody knows how long they take.
+    execution.blocking = true
   }
 
   private func checkWhole() throws(BorderProblem) {

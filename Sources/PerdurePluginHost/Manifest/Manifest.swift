@@ -3,6 +3,9 @@ package import PerdureValue
 
 /// What a plugin says about itself, read before any of its code runs.
 package struct Manifest: Sendable {
+  /// Whether it describes functions of shared libraries and has no code of its own.
+  package var isForeign: Bool { runtime == ForeignReader.runtime }
+
   /// The lowest host that will do.
   package struct ABI: Sendable, Equatable {
     package var major = 1
@@ -113,6 +116,8 @@ package struct ManifestTool: Sendable {
   package var deferred: Bool
   package var overrides: Bool
   package var options: CallOptions
+  /// What it calls, in a plugin of the runtime `ffi`.
+  package var function: ForeignFunction?
 
   package enum ReplayPolicyName: String, CaseIterable, Sendable { case unsafe, safe }
   package enum ExecutionModeName: String, CaseIterable, Sendable { case parallel, sequential }

@@ -7,13 +7,15 @@ import Synchronization
 package final class RunnerSide: PluginRelay {
   private struct State {
     var core: PluginCore?
-    var code: MappedCode?
+    var code: (any RunnerCode)?
     var isActivating = false
   }
 
   private let end = RunnerEnd()
   private let path: String
   private let digest: String
+  /// What calls functions, if the file describes such and is no library.
+  private let foreign: ForeignLoader?
   private let state = Mutex(State())
 
   /// The exit status after a broken frame.
@@ -21,13 +23,16 @@ package final class RunnerSide: PluginRelay {
   /// The exit status when the plugin still runs code at its end.
   static let busyStatus: Int32 = 3
 
-  private init(path: String, digest: String) {
+  private init(path: String, digest: String, foreign: ForeignLoader?) {
     self.path = path
     self.digest = digest
+    self.foreign = foreign
   }
 
   /// Runs the plugin that the arguments name, until the host or the plugin ends.
-  package static func run(_ arguments: [String]) -> Never {
+  ///
+  /// `foreign` makes functions callable that a file without code describes.
+  package static func run(_ arguments: [String], foreign: @escaping ForeignLoader) -> Never {
     guard arguments.count == 2, let path = arguments.last, path.hasPrefix("/") else {
       RunnerEnd.exit(
         64,
@@ -39,7 +44,8 @@ package final class RunnerSide: PluginRelay {
     do { bytes = try FileAccess.read(path, limit: FileAccess.pluginLimit) } catch {
       RunnerEnd.exit(66, "perdure-runner: \(error.description)")
     }
-    RunnerSide(path: path, digest: FileAccess.digest(bytes)).serve()
+    let loader = PluginFiles.isForeign(bytes) ? foreign : nil
+    RunnerSide(path: path, digest: FileAccess.digest(bytes), foreign: loader).serve()
   }
 
   // MARK: Frames
@@ -160,13 +166,7 @@ package final class RunnerSide: PluginRelay {
     core.threads.run { [self] in
       var step = "load"
       do throws(PluginRefusal) {
-        let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
-          Result { () throws(PluginRefusal) in try LoadedLibrary(path: path) }
-        }.get()
-        step = "entry"
-        let tables = HostTables(core: core)
-        Immortals.keep(tables)
-        let code = try MappedCode.enter(library, core.name, tables)
+        let code = try load(core) { step = $0 }
         state.withLock { $0.code = code }
         step = "activate"
         try code.activate()
@@ -182,7 +182,25 @@ package final class RunnerSide: PluginRelay {
     }
   }
 
-  private func destroy(_ core: PluginCore, _ code: MappedCode?) {
+  private func load(
+    _ core: PluginCore,
+    _ tell: (String) -> Void
+  ) throws(PluginRefusal) -> any RunnerCode {
+    if let foreign {
+      return try withBreadcrumb(core.name, PluginCode.loadName, 0) {
+        Result { () throws(PluginRefusal) in try ForeignCode(core, foreign) }
+      }.get()
+    }
+    let library = try withBreadcrumb(core.name, PluginCode.loadName, 0) {
+      Result { () throws(PluginRefusal) in try LoadedLibrary(path: path) }
+    }.get()
+    tell("entry")
+    let tables = HostTables(core: core)
+    Immortals.keep(tables)
+    return try MappedCode.enter(library, core.name, tables)
+  }
+
+  private func destroy(_ core: PluginCore, _ code: (any RunnerCode)?) {
     // Not on the thread that reads: the plugin may still ask for something.
     let isStarted = startThread {
       guard core.threads.waitUntilIdle(seconds: 1) else { RunnerEnd.exit(Self.busyStatus) }
@@ -199,7 +217,7 @@ package final class RunnerSide: PluginRelay {
   private func start(
     _ frame: Frame,
     _ core: PluginCore,
-    _ code: MappedCode
+    _ code: any RunnerCode
   ) throws(FrameProblem) {
     let call = PluginCall(
       kind: PluginCall.Kind(target: frame.name),
