@@ -23,6 +23,9 @@
  *  [call]     on threads of the host, beside others up to the manifest's maxConcurrency
  *  [any]      from any thread, the plugin's own included
  *  [may-block] / [must-not-block]  whether the function may wait; host functions never wait
+ *
+ * The comment of each function says three things under their names: Threads, who calls it where;
+ * Ownership, whose the bytes are; Failure, what it returns then. docs/perdure-h.md is made of them.
  */
 #ifndef PERDURE_H
 #define PERDURE_H
@@ -111,16 +114,19 @@ typedef struct pdr_str {
   size_t len;
 } pdr_str;
 
-/* Bytes with a media type. Borrowed unless release is set; then the receiver calls it exactly once,
- * on any thread, when it no longer reads the bytes, also when it refuses them. release must not call
- * the host, must not block, and stays callable for ever. */
+/* Bytes with a media type. Borrowed unless release is set; then they are handed over. */
 typedef struct pdr_blob {
   uint32_t size;
   uint32_t flags;
   const uint8_t *ptr;
   size_t len;
   pdr_str media_type;
-  void *owner;
+  void *owner; /* first argument of release */
+  /* Takes back bytes that were handed over. The receiver calls it exactly once, when it no longer
+   * reads them, also when it refuses them. It must not call the host, and stays callable for ever.
+   * Threads: [any] [must-not-block]
+   * Ownership: ends that of the receiver; null: the bytes were only borrowed.
+   * Failure: none can be told. */
   void (*release)(void *owner);
 } pdr_blob;
 
@@ -151,9 +157,10 @@ typedef struct pdr_host {
   uint32_t size;
   uint32_t minor; /* PDR_ABI_MINOR of the host */
   void *ctx;      /* first argument of query */
-  /* Gives the table of this name if it has at least min_size bytes, else null. The host owns the
-   * table; it is valid for ever. The only host function that perdure_plugin_1 may call.
-   * [any] [must-not-block] */
+  /* Gives the table of this name. The only host function that perdure_plugin_1 may call.
+   * Threads: [any] [must-not-block]
+   * Ownership: the host owns the table, which is valid for ever.
+   * Failure: null if there is none of that name with at least min_size bytes. */
   const void *(*query)(void *ctx, pdr_str interface_id, uint32_t min_size);
 } pdr_host;
 
@@ -168,17 +175,20 @@ typedef struct pdr_call {
   uint64_t deadline_ns;  /* CLOCK_MONOTONIC; then the call is cancelled. 0 = none */
 } pdr_call;
 
-/* Tells the result of a request, exactly once for each request that was accepted, on a thread of the
- * host with no lock held, so that it may call the host. value is null when there is an error, err is
- * null when there is none; both are borrowed until it returns.
- * [call] [must-not-block] */
+/* Tells the result of a request, exactly once for each request that was accepted. value is null when
+ * there is an error, err is null when there is none.
+ * Threads: [call] [must-not-block], with no lock held, so that it may call the host.
+ * Ownership: value and err are borrowed until it returns.
+ * Failure: status is negative then, and err says why. */
 typedef void (*pdr_done)(void *arg, pdr_id request, int32_t status, const pdr_blob *value,
                          const pdr_err *err);
 
-/* Tells that a call is cancelled, on a thread of the host with no lock held. The completion of the
- * call is still owed; it is dropped unless the reason is PDR_CANCEL_DEADLINE. arg must live as long as the plugin: the callback may begin while another
- * thread completes the call; find the state of the call by its id.
- * [call] [must-not-block] */
+/* Tells that a call is cancelled. The completion of the call is still owed; it is dropped unless the
+ * reason is PDR_CANCEL_DEADLINE.
+ * Threads: [call] [must-not-block], with no lock held; it may begin while another thread completes the
+ * call, so find the state of the call by its id.
+ * Ownership: arg is the plugin's, and must live as long as the plugin.
+ * Failure: none can be told. */
 typedef void (*pdr_cancel_fn)(void *arg, pdr_id call, uint32_t reason);
 
 /* The table "perdure.calls/1": how a plugin answers calls. */
@@ -188,37 +198,45 @@ typedef struct pdr_calls_1 {
   void *ctx; /* first argument of each function */
 
   /* Ends a call: status 0 with a value, or a negative status with an error (null = only the code).
-   * Exactly one per call that start accepted, also from inside start and from any thread. The host
-   * copies or releases value before it returns. Whatever is returned, the call is over:
-   * PDR_E_STALE: it was over before, nothing was taken; PDR_E_ENCODING, PDR_E_INVALID: the answer
-   * was junk, the call failed; PDR_E_GONE: the plugin was retired. With status 0 and no value the
+   * Exactly one per call that start accepted, also from inside start. With status 0 and no value the
    * output that was emitted is the result of a tool call; a value replaces it, an error follows it.
-   * [any] [must-not-block] */
+   * Threads: [any] [must-not-block]
+   * Ownership: the host copies or releases value before it returns; err is borrowed.
+   * Failure: whatever is returned, the call is over. PDR_E_STALE: it was over before, nothing was
+   * taken; PDR_E_ENCODING, PDR_E_INVALID: the answer was junk, the call failed; PDR_E_GONE: the plugin
+   * was retired. */
   int32_t (*complete)(void *ctx, pdr_id call, int32_t status, const pdr_blob *value,
                       const pdr_err *err);
 
   /* Sends one frame of output of a tool call: text/plain, application/octet-stream, or JSON with
-   * one of "details", "diagnostic", "skipped". At most 256 KiB may be under way; PDR_E_WOULD_BLOCK:
-   * not taken, there is no credit for it, wait with the operation output.flush and send it again;
-   * PDR_E_INVALID: larger than the whole credit, or no frame is expected of this call;
-   * PDR_E_ENCODING: not taken, text that is no UTF-8 or JSON that is none; PDR_E_STALE, PDR_E_GONE.
-   * The host copies or releases chunk before it returns.
-   * [any] [must-not-block] */
+   * one of "details", "diagnostic", "skipped". At most 256 KiB may be under way.
+   * Threads: [any] [must-not-block]
+   * Ownership: the host copies or releases chunk before it returns.
+   * Failure: the frame was not taken. PDR_E_WOULD_BLOCK: there is no credit for it, wait with the
+   * operation output.flush and send it again; PDR_E_INVALID: larger than the whole credit, or no frame
+   * is expected of this call; PDR_E_ENCODING: text that is no UTF-8 or JSON that is none; PDR_E_STALE:
+   * the call is over; PDR_E_GONE: the plugin was retired. */
   int32_t (*emit)(void *ctx, pdr_id call, const pdr_blob *chunk);
 
-  /* Gives the number of bytes that emit would take now. PDR_E_STALE, PDR_E_GONE: nothing written.
-   * [any] [must-not-block] */
+  /* Gives the number of bytes that emit would take now.
+   * Threads: [any] [must-not-block]
+   * Ownership: bytes_left is the plugin's; it is written before the function returns.
+   * Failure: PDR_E_STALE: the call is over; PDR_E_GONE: the plugin was retired. Nothing is written. */
   int32_t (*credit)(void *ctx, pdr_id call, uint64_t *bytes_left);
 
-  /* Gives the reason (PDR_CANCEL_) if the call is cancelled, 0 if not. A call that is over answers
-   * PDR_CANCEL_OBSOLETE, a retired plugin gets PDR_CANCEL_DRAIN. Cheap enough for inner loops.
-   * [any] [must-not-block] */
+  /* Gives the reason (PDR_CANCEL_) if the call is cancelled, 0 if not. Cheap enough for inner loops.
+   * Threads: [any] [must-not-block]
+   * Ownership: nothing is handed over.
+   * Failure: none; a call that is over answers PDR_CANCEL_OBSOLETE, a retired plugin gets
+   * PDR_CANCEL_DRAIN. */
   uint32_t (*cancelled)(void *ctx, pdr_id call);
 
   /* Registers the one callback of the call, replacing an earlier one; null removes it. If the call
    * is cancelled already the callback follows at once, on a thread of the host, never from inside
-   * this function. It does not begin after the call is completed. PDR_E_STALE, PDR_E_GONE.
-   * [any] [must-not-block] */
+   * this function. It does not begin after the call is completed.
+   * Threads: [any] [must-not-block]
+   * Ownership: arg stays the plugin's, and must live as long as the plugin.
+   * Failure: PDR_E_STALE: the call is over; PDR_E_GONE: the plugin was retired. fn is not called. */
   int32_t (*on_cancel)(void *ctx, pdr_id call, pdr_cancel_fn fn, void *arg);
 } pdr_calls_1;
 
@@ -230,17 +248,21 @@ typedef struct pdr_invoke_1 {
 
   /* Starts an operation such as "log" or "timer.wait", for a call or (0) for none. 0: accepted, out
    * (may be null) holds the request before done can be called, and done follows exactly once.
-   * Negative: refused, done is never called: PDR_E_STALE: within_call is over; PDR_E_BUSY: too many
+   * Requests of a call end with PDR_E_CANCELLED when the call is cancelled or over. input may be null
+   * (an empty object).
+   * Threads: [any] [must-not-block]
+   * Ownership: the host copies or releases input before it returns; arg stays the plugin's until done
+   * has been called.
+   * Failure: refused, done is never called. PDR_E_STALE: within_call is over; PDR_E_BUSY: too many
    * open requests; PDR_E_ENCODING: the name or input is no UTF-8 or JSON; PDR_E_INVALID: done is
-   * null, which only one-way operations (log, report) allow; PDR_E_GONE. Requests of a call end
-   * with PDR_E_CANCELLED when the call is cancelled or over. input may be null (an empty object);
-   * the host copies or releases it before it returns.
-   * [any] [must-not-block] */
+   * null, which only one-way operations (log, report) allow; PDR_E_GONE: the plugin was retired. */
   int32_t (*start)(void *ctx, pdr_id within_call, pdr_str op, const pdr_blob *input, pdr_done done,
                    void *arg, pdr_id *out);
 
-  /* Cancels a request; done still follows. PDR_E_STALE: it is over, PDR_E_GONE.
-   * [any] [must-not-block] */
+  /* Cancels a request; done still follows.
+   * Threads: [any] [must-not-block]
+   * Ownership: nothing is handed over.
+   * Failure: PDR_E_STALE: the request is over; PDR_E_GONE: the plugin was retired. */
   int32_t (*cancel)(void *ctx, pdr_id request);
 } pdr_invoke_1;
 
@@ -253,31 +275,37 @@ typedef struct pdr_plugin {
   uint32_t flags;
   void *state; /* first argument of each function */
 
-  /* Gives the plugin's table of this name if it has at least min_size bytes, else null. Null: the
-   * plugin has none.
-   * [any] [must-not-block] */
+  /* Gives the plugin's table of this name. A null member: the plugin has no tables.
+   * Threads: [any] [must-not-block]
+   * Ownership: the plugin owns the table, which is valid for ever.
+   * Failure: null if there is none of that name with at least min_size bytes. */
   const void *(*query)(void *state, pdr_str interface_id, uint32_t min_size);
 
-  /* Makes the plugin ready; calls follow. Negative, with a sentence in err: it is refused and
-   * destroyed. Null: it is ready as it is.
-   * [control] [may-block], up to 10 s */
+  /* Makes the plugin ready; calls follow. A null member: it is ready as it is.
+   * Threads: [control] [may-block], up to 10 s
+   * Ownership: err is the host's, and may be written until the function returns.
+   * Failure: negative, with a sentence in err: the plugin is refused and destroyed. */
   int32_t (*activate)(void *state, pdr_errbuf *err);
 
   /* Begins a call. 0: accepted, exactly one pdr_calls_1.complete follows or has been made.
-   * Negative: refused, no completion; PDR_E_BUSY: the host tries again until the deadline.
-   * [call] [must-not-block], up to 50 ms; [may-block] if the manifest says blocking: true. The host
-   * reports a tool that takes much longer, once. */
+   * Threads: [call] [must-not-block], up to 50 ms; [may-block] if the manifest says blocking: true. The
+   * host reports a tool that takes much longer, once.
+   * Ownership: call and all it points to are borrowed until the function returns.
+   * Failure: negative: refused, no completion; PDR_E_BUSY: the host tries again until the deadline. */
   int32_t (*start)(void *state, const pdr_call *call);
 
   /* Asks the plugin to stop threads and timers and to end its calls until deadline_ns
    * (CLOCK_MONOTONIC). 0: it answers later with the operation lifecycle.stopped and the input
-   * {"ticket": "N"}, N being ticket in decimal. Negative: it has failed. Null: there is nothing to
-   * stop.
-   * [control] [must-not-block] */
+   * {"ticket": "N"}, N being ticket in decimal. A null member: there is nothing to stop.
+   * Threads: [control] [must-not-block]
+   * Ownership: nothing is handed over.
+   * Failure: negative: it cannot stop; the host goes on to destroy. */
   int32_t (*deactivate)(void *state, pdr_id ticket, uint64_t deadline_ns);
 
-  /* The last call. From here every host function answers PDR_E_GONE.
-   * [control] [may-block], up to 10 s */
+  /* Ends the plugin; nothing of it is called any more. From here every host function answers PDR_E_GONE.
+   * Threads: [control] [may-block], up to 10 s
+   * Ownership: state is the plugin's, to be freed here.
+   * Failure: none can be told. */
   void (*destroy)(void *state);
 } pdr_plugin;
 
@@ -288,9 +316,11 @@ typedef struct pdr_plugin {
 #endif
 
 /* The only exported function. Fills in out and keeps host; starts no thread, does no I/O, calls
- * nothing of the host but query. It is called once for each mapping of the file. Negative, with a
- * sentence in err: the plugin is refused.
- * [control] [must-not-block] */
+ * nothing of the host but query. It is called once for each mapping of the file.
+ * Threads: [control] [must-not-block]
+ * Ownership: host is valid for ever; out and err are the host's, and may be written until the function
+ * returns.
+ * Failure: negative, with a sentence in err: the plugin is refused. */
 PDR_EXPORT int32_t perdure_plugin_1(const pdr_host *host, pdr_plugin *out, pdr_errbuf *err);
 
 /* ---------------------------------------------------------------- note and manifest */
