@@ -43,9 +43,11 @@ struct RequestFailure: Error, Sendable {
     }
   }
 
-  /// The flags of `pdr_err`.
+  /// The flags of `pdr_err`; what a tool said of its failure is for the model, also behind a wrap that
+  /// passes it on.
   var flags: UInt32 {
     (isRetryable ? 1 : 0) | (code == .cancelled ? 2 : 0) | (code == .timeout ? 4 : 0)
+      | (reason == "tool_error" ? CallFailure.userVisible : 0)
   }
 
   /// The failure as the end of a stream.
