@@ -16,4 +16,7 @@ long long perdure_buffer_receive(const char *bytes, size_t count);
 /* Makes the rest of a file the incoming text, at most `limit` bytes (else -EFBIG); the length. */
 long long perdure_buffer_read_all(int descriptor, long long limit);
 
+/* Writes all of the bytes; 0 or -errno. */
+int perdure_buffer_write_all(int descriptor, const char *bytes, size_t count);
+
 #endif

@@ -202,7 +202,7 @@ int perdure_text_make_folders(void) {
   return result;
 }
 
-static int write_all(int descriptor, const char *bytes, size_t count) {
+int perdure_buffer_write_all(int descriptor, const char *bytes, size_t count) {
   while (count > 0) {
     ssize_t done = write(descriptor, bytes, count);
     if (done < 0 && errno == EINTR) continue;
@@ -214,7 +214,7 @@ static int write_all(int descriptor, const char *bytes, size_t count) {
 }
 
 int perdure_text_write_error(void) {
-  int result = outgoing.failed ? -ENOMEM : write_all(2, outgoing.bytes, outgoing.count);
+  int result = outgoing.failed ? -ENOMEM : perdure_buffer_write_all(2, outgoing.bytes, outgoing.count);
   release(&outgoing);
   return result;
 }
@@ -237,7 +237,7 @@ static void *write_output(void *unused) {
     output.writing = 1;
     int failed = output.failure;
     pthread_mutex_unlock(&output.mutex);
-    int result = failed ? failed : write_all(output_descriptor, text.bytes, text.count);
+    int result = failed ? failed : perdure_buffer_write_all(output_descriptor, text.bytes, text.count);
     release(&text);
     pthread_mutex_lock(&output.mutex);
     output.failure = result;

@@ -3,6 +3,7 @@
 #ifndef CPERDURE_LINUX_H
 #define CPERDURE_LINUX_H
 
+#include "perdure_author.h"
 #include "perdure_bench.h"
 #include "perdure_breadcrumb.h"
 #include "perdure_channel.h"
