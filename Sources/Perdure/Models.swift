@@ -17,8 +17,17 @@ public enum Models {
     scriptAt path: String,
     clock: any HostClock = SystemClock()
   ) throws(PerdureError) -> any ModelProvider {
+    try play(scriptAt: path, clock: clock).models
+  }
+
+  /// Returns the same with what the script says is to be asked when a plugin is tested with it.
+  package static func play(
+    scriptAt path: String,
+    clock: any HostClock = SystemClock()
+  ) throws(PerdureError) -> (models: any ModelProvider, prompt: String?) {
     let bytes = try HostText.file(at: path, called: "the faux script")
-    return FauxProvider(script: try FauxScript(parsing: bytes, name: path), clock: clock)
+    let script = try FauxScript(parsing: bytes, name: path)
+    return (FauxProvider(script: script, clock: clock), script.prompt)
   }
 
   /// Returns the models behind an OpenAI-compatible server, as the provider `name`.

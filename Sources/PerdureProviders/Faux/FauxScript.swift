@@ -46,6 +46,8 @@ package struct FauxScript: Sendable {
   }
 
   var turns: [Turn]
+  /// What whoever tests a plugin with the script asks.
+  package var prompt: String?
   /// What is answered to requests for a summary.
   var summary: Turn?
   var contextWindow = 128_000
@@ -68,6 +70,7 @@ package struct FauxScript: Sendable {
       var reader = FauxScriptReader()
       let top = ScriptNode(json)
       turns = try reader.turns(top)
+      prompt = try top.member("prompt")?.string()
       summary = try reader.summary(top)
       if let tokens = try reader.tokens(top, "contextWindow") { contextWindow = tokens }
       if let tokens = try reader.tokens(top, "maxTokens") { maxTokens = tokens }

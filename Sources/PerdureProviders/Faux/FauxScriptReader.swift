@@ -8,7 +8,7 @@ struct FauxScriptReader {
     "steps", "stopReason", "usage", "chunk", "chunkDelayMs", "deferred",
   ]
   private static let topMembers: [JSONString] = [
-    "turns", "summary", "contextWindow", "maxTokens", "chunk", "chunkDelayMs",
+    "turns", "prompt", "summary", "contextWindow", "maxTokens", "chunk", "chunkDelayMs",
   ]
 
   private typealias Problem = ScriptNode.Problem
