@@ -31,6 +31,7 @@ let package = Package(
     .target(name: "CPerdureCheck", dependencies: ["CPerdureABI"]),
     .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
     .target(name: "CPerdureSQLite", dependencies: ["CSQLite"]),
+    .target(name: "CPerdureSDK"),
     .systemLibrary(
       name: "CCurl",
       pkgConfig: "libcurl",
@@ -115,7 +116,7 @@ let package = Package(
     ),
     .executableTarget(
       name: "PerdureCLI",
-      dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureValue"],
+      dependencies: ["CPerdureLinux", "CPerdureSDK", "Perdure", "PerdureModel", "PerdureValue"],
       swiftSettings: safe
     ),
     .executableTarget(

@@ -20,6 +20,11 @@ public struct PluginInspection: Sendable {
   /// Reads a file; throws `pluginRefused` if it is no plugin that this version could load.
   public init(path: String) throws { description = try PluginFiles.inspect(path: path) }
 
+  /// Whether a plugin may have this id.
+  package static func isID(_ text: String) -> Bool {
+    Names.isPluginID(text) && !Names.isReserved(text)
+  }
+
   /// The name under which its extension is selected.
   public var id: String { description.manifest.id }
   public var version: String { description.manifest.version }

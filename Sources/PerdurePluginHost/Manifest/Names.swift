@@ -1,7 +1,7 @@
 /// The forms of names at the border.
-enum Names {
+package enum Names {
   /// Whether `text` may be the id of a plugin: lower-case words joined by `.` or `-`.
-  static func isPluginID(_ text: String) -> Bool {
+  package static func isPluginID(_ text: String) -> Bool {
     guard text.utf8.count <= 64, let first = text.utf8.first, isLower(first) else { return false }
     var afterJoint = false
     for byte in text.utf8 {
@@ -41,7 +41,7 @@ enum Names {
   }
 
   /// Whether `text` begins with what is kept for the core.
-  static func isReserved(_ text: String) -> Bool {
+  package static func isReserved(_ text: String) -> Bool {
     text.hasPrefix("pi.") || text.hasPrefix("perdure.") || text == "pi" || text == "perdure"
   }
 

@@ -8,7 +8,7 @@ enum PluginVerbs {
     PluginInstallVerb.install, PluginListVerb.list, PluginListVerb.info, PluginInstallVerb.upgrade,
     PluginChangeVerb.rollback, PluginChangeVerb.uninstall, PluginChangeVerb.enable,
     PluginChangeVerb.disable, PluginListVerb.verify, PluginInspectVerb.verb,
-    PluginCheckVerb.verb,
+    PluginNewVerb.verb, PluginCheckVerb.verb, PluginTestVerb.verb, PluginDevVerb.verb,
   ]
 
   /// The option that names the folder.
