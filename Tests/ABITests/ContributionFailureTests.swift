@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// What the failures of hooks, sections and wraps of plugins lead to.
-@Suite(.timeLimit(.minutes(5))) struct ContributionFailureTests {
+@Suite(.bothPlaces, .timeLimit(.minutes(5))) struct ContributionFailureTests {
   /// One way to fail, and what it is called.
   struct Way: Sendable, CustomTestStringConvertible {
     var name: String
@@ -142,6 +142,77 @@ import Testing
     try await plugin.close()
     #expect(try await bench.run(harness, root).codes == ["blocked"])
     try await harness.close()
+  }
+
+  @Test(arguments: [(true, "refused"), (false, nil)] as [(Bool, String?)])
+  func `without a section of a required plugin that is down no prompt is sent`(
+    _ isRequired: Bool,
+    _ unanswered: String?
+  ) async throws {
+    let bench = ScriptedBench()
+    let plugin = try await bench.plugin(
+      ["sections": [["key": "policy"]]],
+      isRequired: isRequired
+    )
+    let (harness, root) = try await bench.open([plugin])
+    try await plugin.close()
+    #expect(try await bench.run(harness, root).unanswered == unanswered)
+    #expect(bench.model.seen.isEmpty == isRequired)
+    #expect(bench.reports.messages("extension_error").contains { $0.contains("'policy'") })
+    try await harness.close()
+  }
+
+  @Test(arguments: [("guard", "refused"), ("observer", nil)] as [(String, String?)])
+  func `while a plugin is down its guarding wraps of sections let no prompt be sent`(
+    _ role: String,
+    _ unanswered: String?
+  ) async throws {
+    let bench = ScriptedBench()
+    let plugin = try await bench.plugin([
+      "wraps": [["section": "policy", "role": .string(JSONString(role))]]
+    ])
+    let policy = Extension(
+      name: "policy",
+      sections: [PromptSection("policy", text: "be good")]
+    )
+    let (harness, root) = try await bench.open([plugin], extensions: [policy])
+    try await plugin.close()
+    #expect(try await bench.run(harness, root).unanswered == unanswered)
+    try await harness.close()
+  }
+
+  @Test func `the tools of a plugin that is down are unavailable`() async throws {
+    let bench = ScriptedBench(answer: { request in
+      guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("all done") }
+      return ScriptedModel.calls(("c1", "lookup", [:]))
+    })
+    let plugin = try await bench.plugin(
+      ["tools": [["name": "lookup", "description": "l", "parameters": ["type": "object"]]]],
+      isRequired: true
+    )
+    let (harness, root) = try await bench.open([plugin])
+    try await plugin.close()
+    #expect(try await bench.run(harness, root).codes == ["tool_unavailable"])
+    #expect(bench.targets.isEmpty)
+    try await harness.close()
+  }
+
+  @Test(arguments: [(true, ["blocked"]), (false, [])] as [(Bool, [String])])
+  func `a required plugin whose process has just died denies`(
+    _ isRequired: Bool,
+    _ codes: [String]
+  ) async throws {
+    try await Place.$current.withValue(.runner) {
+      let bench = ScriptedBench()
+      let plugin = try await bench.plugin(
+        Self.hook("observer"),
+        script: ["hook:beforeTool": ["crash": true]],
+        isRequired: isRequired
+      )
+      let run = try await bench.run([plugin])
+      #expect(run.codes == codes)
+      #expect(!bench.reports.messages("plugin_died").isEmpty)
+    }
   }
 
   @Test func `an uninstalled plugin guards nothing`() async throws {

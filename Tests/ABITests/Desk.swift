@@ -26,6 +26,8 @@ struct Desk: Sendable {
     var migrates: [Int] = []
     var clock: any HostClock = SystemClock()
     var others: [Extension] = []
+    /// Makes the events of answers that were put off.
+    var fetch: ScriptedModel.Fetch = { _ in [] }
   }
 
   private static func quoted(_ text: String) -> String {
@@ -46,8 +48,8 @@ struct Desk: Sendable {
   }
 
   /// A model that makes the call that the text of the user describes, and then says "done".
-  static func model() -> ScriptedModel {
-    ScriptedModel { request in
+  static func model(_ fetch: @escaping ScriptedModel.Fetch = { _ in [] }) -> ScriptedModel {
+    ScriptedModel(fetch: fetch) { request in
       let text = request.messages.last { $0["role"] == "user" }?["content"]?.text ?? ""
       guard ScriptedModel.turn(of: request) == 0, let call = try? JSON(parsing: text),
         let tool = call["tool"]?.text
@@ -70,7 +72,7 @@ struct Desk: Sendable {
       place: Place.current.place,
       environment: environment
     )
-    let model = model()
+    let model = model(form.fetch)
     let harness = try await Harness.open(
       form.location,
       models: model,
@@ -116,11 +118,21 @@ struct Desk: Sendable {
     return op("commit", .object(input))
   }
 
+  /// A new conversation.
+  func conversation() async throws -> Conversation {
+    try await harness.createConversation(agent: .init(model: ScriptedModel.reference))
+  }
+
   /// Lets the model call a tool and returns the entry of its result.
-  func result(_ tool: String = "run", _ arguments: JSON) async throws -> EntryRecord {
+  func result(
+    _ tool: String = "run",
+    _ arguments: JSON,
+    in conversation: Conversation? = nil
+  ) async throws -> EntryRecord {
     let text: JSON = ["tool": .string(JSONString(tool)), "arguments": arguments]
-    _ = try await root.submit(text.compactText).wait()
-    let view = try await root.view()
+    let conversation = conversation ?? root
+    _ = try await conversation.submit(text.compactText).wait()
+    let view = try await conversation.view()
     return try #require(view.entries.last { $0.kind == "pi.tool-result" })
   }
 
@@ -130,8 +142,12 @@ struct Desk: Sendable {
   }
 
   /// Lets a tool run operations and returns what each came to.
-  func run(_ ops: [JSON], tool: String = "run") async throws -> [JSON] {
-    let entry = try await result(tool, ["ops": .array(ops)])
+  func run(
+    _ ops: [JSON],
+    tool: String = "run",
+    in conversation: Conversation? = nil
+  ) async throws -> [JSON] {
+    let entry = try await result(tool, ["ops": .array(ops)], in: conversation)
     return try #require(try JSON(parsing: Self.text(entry)).array)
   }
 

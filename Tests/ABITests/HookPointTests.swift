@@ -5,7 +5,7 @@ import PerdureValue
 import Testing
 
 /// The hooks of plugins, each at its point, over a real harness.
-@Suite(.timeLimit(.minutes(5))) struct HookPointTests {
+@Suite(.bothPlaces, .timeLimit(.minutes(5))) struct HookPointTests {
   static func hook(
     _ point: String,
     _ role: String = "guard",

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Wraps of plugins around tools and sections.
-@Suite(.timeLimit(.minutes(5))) struct WrapTests {
+@Suite(.bothPlaces, .timeLimit(.minutes(5))) struct WrapTests {
   /// Collects the arguments of calls.
   private final class Calls: Sendable {
     private let all = Mutex<[String]>([])

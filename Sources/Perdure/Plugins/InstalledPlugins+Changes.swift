@@ -401,7 +401,7 @@ extension InstalledPlugins {
     guard let generation else { return PluginUsers() }
     var users = PluginUsers(calls: generation.plugin.loaded.liveCalls)
     let manifest = generation.plugin.loaded.description.manifest
-    users.tasks = harness?.tasks(of: manifest) ?? []
+    users.tasks = try await harness?.tasks(of: manifest) ?? []
     users.tasks += try await harness?.questions(about: manifest) ?? []
     return users
   }

@@ -49,11 +49,12 @@ extension PerdureError.Code {
 
 extension Harness {
   /// The live tasks whose code a plugin brings.
-  func tasks(of manifest: Manifest) -> [PluginUsers.NeedyTask] {
+  func tasks(of manifest: Manifest) async throws -> [PluginUsers.NeedyTask] {
     let types = Set(manifest.tasks.map { $0.type })
     guard !types.isEmpty else { return [] }
-    return liveTasks.filter { types.contains($0.kind.string) }
-      .map { PluginUsers.NeedyTask(id: $0.id, what: $0.kind.string) }
+    // Not only those in memory.
+    return try await inspect().tasks.filter { types.contains($0.record.kind.string) }
+      .map { PluginUsers.NeedyTask(id: $0.record.id, what: $0.record.kind.string) }
   }
 
   /// The calls of a plugin's tools that wait for an answer.

@@ -29,13 +29,13 @@ struct Registrations: Sendable {
 
   /// Adds elements, each in the place of its namesake; throws if one is more than was asked for.
   mutating func add(
-    tools newTools: [ManifestTool],
+    tools newTools: [RegisteredTool],
     sections newSections: [ManifestSection],
     hooks newHooks: [ManifestHook],
     to manifest: Manifest
   ) throws(CallRefusal) {
-    for tool in newTools {
-      try Self.check(tool, manifest)
+    for registered in newTools {
+      let tool = try Self.checked(registered, manifest)
       tools.removeAll { $0.name == tool.name }
       tools.append(tool)
     }
@@ -67,15 +67,17 @@ struct Registrations: Sendable {
     revision += 1
   }
 
-  private static func check(_ tool: ManifestTool, _ manifest: Manifest) throws(CallRefusal) {
+  /// The tool as it will be: what is not said of a declared one is as declared.
+  private static func checked(
+    _ registered: RegisteredTool,
+    _ manifest: Manifest
+  ) throws(CallRefusal) -> ManifestTool {
+    let tool = registered.tool
     if let declared = manifest.tools.first(where: { $0.name == tool.name }) {
-      let isStricter =
-        tool.replay == declared.replay && tool.overrides == declared.overrides
-        && tool.callers.isSubset(of: declared.callers)
-      guard isStricter else {
+      guard let changed = registered.changing(declared) else {
         throw CallRefusal(.permission, "the tool \(tool.name) was declared stricter than this")
       }
-      return
+      return changed
     }
     guard fits(tool.name, manifest.dynamic?.tools), tool.replay == .unsafe, !tool.overrides else {
       throw CallRefusal(
@@ -83,6 +85,7 @@ struct Registrations: Sendable {
         "the tool \(tool.name) is not among what the manifest says may be registered"
       )
     }
+    return tool
   }
 
   private static func check(_ section: ManifestSection, _ manifest: Manifest) throws(CallRefusal) {
@@ -98,6 +101,52 @@ struct Registrations: Sendable {
   private static func fits(_ name: String, _ pattern: String?) -> Bool {
     guard let pattern else { return false }
     return Grants.Patterns.some([pattern]).fits(name)
+  }
+}
+
+/// A tool in the input of `register`.
+struct RegisteredTool: Sendable {
+  var tool: ManifestTool
+  /// The names of the members that stand there.
+  var members: Set<String>
+
+  private static let changeable: Set<String> = [
+    "name", "description", "parameters", "deferred", "callers", "deadlineMs", "wallMs", "graceMs",
+    "maxConcurrency", "blocking", "inline", "must",
+  ]
+
+  /// What it makes of a tool that the manifest declares; `nil` if that must not be.
+  ///
+  /// Texts may change, and options and callers in the stricter direction; the rest may only be said
+  /// again.
+  func changing(_ declared: ManifestTool) -> ManifestTool? {
+    let repeats: [String: Bool] = [
+      "replay": tool.replay == declared.replay, "overrides": tool.overrides == declared.overrides,
+      "prepare": tool.prepare == declared.prepare,
+      "executionMode": tool.executionMode == declared.executionMode,
+      "outputLimits": tool.outputLimits == declared.outputLimits,
+      "structuredOutputSchema": tool.structuredOutputSchema == declared.structuredOutputSchema,
+      "constrainedSampling": tool.constrainedSampling == declared.constrainedSampling,
+    ]
+    for member in members.subtracting(Self.changeable) where repeats[member] == false { return nil }
+    var changed = declared
+    changed.description = tool.description
+    changed.parameters = tool.parameters
+    if members.contains("deferred") { changed.deferred = tool.deferred }
+    if members.contains("callers") {
+      guard tool.callers.isSubset(of: declared.callers) else { return nil }
+      changed.callers = tool.callers
+    }
+    let numbers: [WritableKeyPath<CallOptions, Int?>] = [
+      \.deadlineMs, \.wallMs, \.graceMs, \.maxConcurrency,
+    ]
+    for path in numbers {
+      guard let number = tool.options[keyPath: path] else { continue }
+      if let limit = declared.options[keyPath: path], number > limit { return nil }
+      changed.options[keyPath: path] = number
+    }
+    if members.contains("blocking") { changed.options.blocking = tool.options.blocking }
+    return changed
   }
 }
 
@@ -159,8 +208,12 @@ extension OperationRun {
         }
       }
     }
+    let members = (input["tools"]?.array ?? []).map { tool in
+      Set((tool.object ?? [:]).keys.map { $0.string })
+    }
+    let registered = zip(tools, members).map { RegisteredTool(tool: $0, members: $1) }
     return try changeRegistrations { (all, manifest) throws(CallRefusal) in
-      try all.add(tools: tools, sections: sections, hooks: hooks, to: manifest)
+      try all.add(tools: registered, sections: sections, hooks: hooks, to: manifest)
     }
   }
 

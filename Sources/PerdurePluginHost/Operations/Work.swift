@@ -108,6 +108,21 @@ extension OperationSchema {
 
 /// Work that plugins have done.
 extension OperationRun {
+  private static let nestingLimit = 16
+
+  /// Throws if so many calls of the plugin lie above each other that it seems to call itself for ever.
+  private func requireRoomBelow() async throws {
+    let live = Set(core.liveCalls.compactMap(\.place.task))
+    guard live.count >= Self.nestingLimit, let call else { return }
+    let above = try await call.place.port?.tasksAbove() ?? []
+    guard live.intersection(above).count + 1 >= Self.nestingLimit else { return }
+    throw OperationProblem(
+      .invalid,
+      "\(Self.nestingLimit) calls of the plugin lie above each other already",
+      reason: "nesting"
+    )
+  }
+
   func callTool(_ input: Arguments) async throws -> JSONObject {
     let name = input.text("name")
     guard core.grants.tools.fits(name) else {
@@ -116,6 +131,7 @@ extension OperationRun {
     guard let host = call?.host else {
       throw OperationProblem(.invalid, "tool.call needs a call of a tool", reason: "not_here")
     }
+    try await requireRoomBelow()
     let result = try await host.executeTool(
       name,
       input["arguments"] ?? [:],
@@ -136,6 +152,7 @@ extension OperationRun {
     } catch {
       throw OperationProblem(error, of: request.operation.name)
     }
+    try await requireRoomBelow()
     let record = try await engine().submit(
       content,
       to: id,

@@ -9,7 +9,9 @@
  *   within {call, op}       asks for an operation within another call
  *   cancelled {op, input, path}  asks for an operation and takes it back, in between a gate
  *   flood {op, input, count}     asks for an operation so many times, and waits for none of them
- *   crash                   ends the process
+ *   until_cancelled         waits until the call is cancelled
+ *   append {path}           adds a byte to a file
+ *   crash {unless}          ends the process, unless there is a file of this name
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -152,7 +154,7 @@ static int open_pipe(pdr_str input, const char *ending, int flags) {
   char path[512];
   if (!string_member(input, "path", path, sizeof path - 8)) return -1;
   strcat(path, ending);
-  return open(path, flags | O_CLOEXEC);
+  return open(path, flags | O_CLOEXEC, 0600);
 }
 
 static void run_one(pdr_id within, pdr_str step, struct text *out);
@@ -260,7 +262,22 @@ static int run_own(const char *op, pdr_id within, pdr_str input, struct text *ou
   if (!strcmp(op, "within")) return within_another(input, out), 1;
   if (!strcmp(op, "cancelled")) return taken_back(within, input, out), 1;
   if (!strcmp(op, "flood")) return flood(within, input, out), 1;
-  if (!strcmp(op, "crash")) abort();
+  if (!strcmp(op, "append")) {
+    int file = open_pipe(input, "", O_WRONLY | O_CREAT | O_APPEND);
+    if (file < 0 || write(file, "x", 1) != 1) abort();
+    return close(file), 1;
+  }
+  if (!strcmp(op, "crash")) {
+    char path[512] = "";
+    string_member(input, "unless", path, sizeof path);
+    if (access(path, F_OK) != 0) abort();
+    return 1;
+  }
+  if (!strcmp(op, "until_cancelled")) {
+    const struct timespec time = {0, 1000000};
+    while (!calls->cancelled(calls->ctx, within)) nanosleep(&time, NULL);
+    return 1;
+  }
   if (strcmp(op, "call")) return 0;
   snprintf(text, sizeof text, "\"%llu\"", (unsigned long long)within);
   note(out, op, 0, text);

@@ -5,6 +5,7 @@
  *   {"hook:beforeTool": {"fail": "..."}}        completes with this error
  *   {"hook:beforeTool": {"refuse": -10}}        start refuses
  *   {"hook:beforeTool": {"hang": true}}         never completes
+ *   {"hook:beforeTool": {"crash": true}}        ends the process
  *   "ops": [{"op": "next", "input": {...}}]     asks for these before, one after another
  *   "parallel": true                            asks for them at the same time
  *   "last": true                                completes with the result of the last one
@@ -199,6 +200,7 @@ static int32_t start(void *state, const pdr_call *call) {
   if (!find(whole, target, &run->step)) run->step = pdr_easy_str("{}");
   if (find(run->step, "refuse", &value)) return (int32_t)strtol((const char *)value.ptr, NULL, 10);
   if (flag(run->step, "hang")) return PDR_OK;
+  if (flag(run->step, "crash")) abort();
   if (find(run->step, "ops", &value)) run->at = value.ptr, run->end = value.ptr + value.len;
   next_step(run);
   return PDR_OK;
