@@ -4,6 +4,7 @@ import PerdureModel
 import PerdurePluginHost
 import PerdureTestKit
 import PerdureValue
+import Synchronization
 import Testing
 
 /// Functions of a library that was made for something else, called as tools.
@@ -184,15 +185,20 @@ import Testing
   }
 
   @Test func `a function that never returns is ended with its process`() async throws {
-    let options: JSONObject = ["deadlineMs": 200, "graceMs": 100]
-    let tools = [
-      ForeignBench.unary("hang", "i32", more: options), ForeignBench.unary("negate_i32", "i32"),
-    ]
-    try await ForeignBench.with(tools) { bench in
+    let began = try Fixtures.folder() + "/began"
+    let hang = ForeignBench.tool(
+      "hang",
+      ["path": ["type": "string"]],
+      [["type": "cstr_in", "from": "path"]],
+      "i32",
+      more: ["graceMs": 100]
+    )
+    try await ForeignBench.with([hang, ForeignBench.unary("negate_i32", "i32")]) { bench in
       let host = FakeHost()
-      let call = Task { try await bench.call("hang", ["n": 1], host: host) }
-      // The engine keeps the deadline; here somebody gives the call up.
-      while bench.plugin.openCalls == 0 { await Task.yield() }
+      let call = Task {
+        try await bench.call("hang", ["path": .string(began)], host: host)
+      }
+      while !FileManager.default.fileExists(atPath: began) { await Task.yield() }
       host.state.withLock { $0.reason = .deadline }
       call.cancel()
       await #expect(throws: (any Error).self) { try await call.value }
