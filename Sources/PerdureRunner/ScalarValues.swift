@@ -71,7 +71,9 @@ extension ForeignScalar {
     case .f32, .f64:
       let number =
         unsafe self == .f32 ? Double(place.load(as: Float.self)) : place.load(as: Double.self)
-      guard number.isFinite else { throw ForeignFailure("\(name) is \(number)") }
+      guard number.isFinite else {
+        throw ForeignFailure("\(name) is \(number.isNaN ? "not a number" : "infinite")")
+      }
       return .double(number)
     }
   }

@@ -12,7 +12,7 @@ enum RunOptions {
     ),
     Option(
       name: "plugin",
-      value: "FILE.so",
+      value: "FILE",
       isRepeatable: true,
       help: "load this plugin; may be repeated"
     ),

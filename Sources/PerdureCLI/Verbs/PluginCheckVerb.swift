@@ -24,7 +24,7 @@ enum PluginCheckVerb {
         standard: "all"
       ),
     ],
-    positionals: ["FILE.so"],
+    positionals: ["FILE"],
     notes: """
       The groups are \(PluginCheckup.groups.joined(separator: ", ")).
       Each test runs in a process and an empty folder of its own. Tools are called with made-up
@@ -42,7 +42,7 @@ enum PluginCheckVerb {
       Option(name: "seed", value: "SEED", help: "where chance begins"),
       Option(name: "copies", value: "FOLDER", help: "the folder of private copies"),
     ],
-    positionals: ["FILE.so", "TEST"],
+    positionals: ["FILE", "TEST"],
     body: { arguments, _ in
       PluginCheckup.runOne(
         arguments.positionals.last ?? "",

@@ -8,7 +8,7 @@ enum PluginInspectVerb {
     name: "plugin inspect",
     summary: "show what a plugin registers, without running its code",
     options: [Option(name: "json", help: "write one JSON object")],
-    positionals: ["FILE.so"],
+    positionals: ["FILE"],
     body: { try await run($0, $1) }
   )
 
