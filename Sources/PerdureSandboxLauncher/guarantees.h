@@ -1,0 +1,8 @@
+/* What a policy may require, and what this launch can give. */
+#ifndef PERDURE_SANDBOX_GUARANTEES_H
+#define PERDURE_SANDBOX_GUARANTEES_H
+
+/* Fails when a required guarantee is missing; reports all that are given. */
+void check_guarantees(void);
+
+#endif
