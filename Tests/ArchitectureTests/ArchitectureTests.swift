@@ -20,6 +20,7 @@ private let mayImport: [String: Set<String>] = {
     "PerdureEngine": base,
     "PerdureStorage": base.union(["CSQLite", "CPerdureLinux", "CPerdureSQLite"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),
+    "PerdureSandboxLauncher": [],
     "PerdureProviders": base.union(["CCurl", "CPerdureLinux"]),
     "PerdurePluginHost": base.union([
       "CPerdureABI", "CPerdureCheck", "CPerdureLinux", "CFFI", "CSodium",
