@@ -72,6 +72,8 @@ void check_guarantees(void) {
   for (size_t i = 0; i < sizeof guarantees / sizeof *guarantees; i++) {
     if (guarantees[i].given()) report("enforced %s", guarantees[i].name);
   }
+  /* No rule of Landlock covers chmod, utime and setxattr, wherever the owner is the sandbox's user. */
+  if (launch.policy.tier == TIER_LANDLOCK) report("weakened fsMetadata");
   if (launch.policy.memory > 0 && launch.policy.cgroups.count == 0) {
     report("enforced limits.memory watched");
   }

@@ -35,6 +35,8 @@ static void take_order(void) {
   int descriptors[FD_COUNT];
   ssize_t length = receive_control(&order, 1, descriptors, FD_COUNT);
   if (length < 0 && errno == EAGAIN) return;
+  /* Without a host that can order there is nothing to hold for. */
+  if (length == 0) _exit(0);
   if (length != 1) {
     report("weakened control");
     return;
@@ -71,8 +73,6 @@ void hold(void) {
       while (waitpid(-1, NULL, WNOHANG) > 0) {
       }
     }
-    if (events[2].revents & POLLIN) take_order();
-    /* Without a host that can order there is nothing to hold for. */
-    else if (events[2].revents != 0) _exit(0);
+    if (events[2].revents != 0) take_order();
   }
 }

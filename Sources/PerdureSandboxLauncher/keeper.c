@@ -150,7 +150,10 @@ static void watch(int signals) {
     look_at_memory(at);
     look_at_disk(at);
     if (poll(events, 3, until_next_look(now())) < 0 && errno != EINTR) fail(errno, "poll");
-    if (events[1].revents != 0) finish(128 + SIGKILL);
+    if (events[1].revents != 0) {
+      if (!owns_namespace()) end_descendants(getpid());
+      finish(128 + SIGKILL);
+    }
     if (events[0].revents != 0) {
       struct signalfd_siginfo information;
       while (read(signals, &information, sizeof information) > 0) {
@@ -182,10 +185,11 @@ static void give_up_rights(void) {
 }
 
 /* Dies with the monitor: a signal for a keeper that is stuck in setup, the leash against the race
-   between the monitor's end and this call. Set again after a change of user, which clears it. */
+   between the monitor's end and this call. Set again after a change of user, which clears it. A keeper
+   without a namespace must outlive the monitor, to end the others. */
 void await_leash(void) {
   struct pollfd leash = {.fd = launch.leash, .events = POLLIN};
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(errno, "PR_SET_PDEATHSIG");
+  if (owns_namespace() && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(errno, "PR_SET_PDEATHSIG");
   if (poll(&leash, 1, 0) != 0) _exit(STATUS_FAILED);
 }
 

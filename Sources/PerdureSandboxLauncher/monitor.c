@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,7 +116,24 @@ static int follow(pid_t keeper, int signals) {
   return settle(reason);
 }
 
+static void alarm_rang(int number) {
+  (void)number;
+  fail(ETIMEDOUT, "deadline");
+}
+
+/* What the monitor itself does before there is a keeper may hang, too, for example in a file system. Not
+   inherited by the keeper, which the monitor then watches. */
+static void set_alarm(uint64_t milliseconds) {
+  struct itimerval timer = {.it_value = {.tv_sec = (time_t)(milliseconds / 1000),
+                                         .tv_usec = (suseconds_t)(milliseconds % 1000 * 1000)}};
+  struct sigaction action = {.sa_handler = alarm_rang};
+  if (sigaction(SIGALRM, &action, NULL) != 0 || setitimer(ITIMER_REAL, &timer, NULL) != 0) {
+    fail(errno, "setitimer");
+  }
+}
+
 int monitor(void) {
+  set_alarm(launch.policy.deadline);
   if (!launch.inside_holder) {
     enter_cgroups();
     if (launch.policy.run_as && geteuid() == 0) become_unprivileged();
@@ -141,6 +159,7 @@ int monitor(void) {
     launch.leash = leash[0];
     keep();
   }
+  set_alarm(0);
   close(leash[0]);
   /* As root it must still be able to end a keeper of another user, and nothing else. */
   keep_only_capability(CAP_KILL);

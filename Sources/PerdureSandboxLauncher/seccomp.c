@@ -189,6 +189,25 @@ static void filter_hidden_memory(void) {
   if_equal(SYS_memfd_secret, DENY(ENOSYS));
 }
 
+/* In tiers without a pid namespace a command could slow down or starve the user's other processes, which
+   no rule of Landlock covers. 0 is the caller itself. */
+static void filter_others(void) {
+  static const struct {
+    int number, argument;
+  } calls[] = {
+      {SYS_prlimit64, 0},           {SYS_setpriority, 1},    {SYS_ioprio_set, 1},
+      {SYS_sched_setaffinity, 0},   {SYS_sched_setparam, 0}, {SYS_sched_setattr, 0},
+      {SYS_sched_setscheduler, 0},
+  };
+  if (launch.policy.tier == TIER_NAMESPACES) return;
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    unsigned short call = begin_call(calls[i].number);
+    load_argument(calls[i].argument);
+    if_any_bit(0xffffffff, DENY(EPERM));
+    end_call(call);
+  }
+}
+
 static bool sockets_allowed(void) {
   return launch.policy.tier == TIER_NAMESPACES || launch.policy.network == NETWORK_HOST;
 }
@@ -234,6 +253,7 @@ static void write_program(void) {
   filter_setuid_files();
   filter_debugger();
   filter_hidden_memory();
+  filter_others();
   filter_sockets();
   for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++) {
     if_equal((uint32_t)forbidden[i], DENY(EPERM));

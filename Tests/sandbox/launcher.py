@@ -3,7 +3,6 @@
 import array
 import os
 import select
-import signal
 import socket
 import struct
 import time
@@ -58,7 +57,7 @@ class Launch:
             for place, descriptor in stdio.items():
                 os.close(theirs[place])
                 theirs[place] = os.dup(descriptor)
-        self.output = {self.stdout: b"", self.stderr: b"", self.status: b""}
+        self.output = {self.stdout: bytearray(), self.stderr: bytearray(), self.status: bytearray()}
         self.received = {}
         self.process = None
         if holder is None:
@@ -97,7 +96,7 @@ class Launch:
         finally:
             os._exit(124)
 
-    def pump(self, until=None, timeout=60):
+    def pump(self, until=None, timeout=30):
         """Collects output until all ends are closed, or until `until()` holds."""
         deadline = time.monotonic() + timeout
         poll = select.poll()
@@ -134,7 +133,7 @@ class Launch:
             self.received[message[:1]] = array.array("i", rights[0][2])[0]
         return self.received[kind]
 
-    def finish(self, timeout=60):
+    def finish(self, timeout=30):
         """Waits for the end; the launcher's exit status (negative for a signal), None in a holder."""
         self.pump(timeout=timeout)
         for end in (*self.output, self.lifeline):
@@ -152,14 +151,3 @@ class Launch:
     def errors(self):
         return self.output[self.stderr].decode(errors="replace")
 
-
-def alive(process):
-    try:
-        os.kill(process, 0)
-        return True
-    except ProcessLookupError:
-        return False
-
-
-def kill(process):
-    os.kill(process, signal.SIGKILL)
