@@ -21,6 +21,17 @@ void forget_environment(char **environment) {
   *environment = NULL;
 }
 
+/* The keeper is pid 1 of the sandbox, where everybody can read its command line: the launcher's path is
+   one of the host's. */
+void forget_arguments(char **arguments) {
+  static const char name[] = "sandbox";
+  size_t room = strlen(arguments[0]) + 1;
+  for (char **argument = arguments; *argument != NULL; argument++) {
+    memset(*argument, 0, strlen(*argument));
+  }
+  if (room >= sizeof name) memcpy(arguments[0], name, sizeof name);
+}
+
 void close_foreign_descriptors(void) {
   if (close_range(FD_COUNT, ~0U, 0) != 0) fail(errno, "close_range");
   for (int descriptor = FD_POLICY; descriptor < FD_COUNT; descriptor++) {

@@ -96,6 +96,7 @@ int make_foreign_users(void) {
   check_range();
   int gate[2];
   if (pipe2(gate, O_CLOEXEC) != 0) fail(errno, "pipe");
+  enter(stage_namespaces);
   pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
   if (child < 0) fail(errno, "clone");
   if (child == 0) {
@@ -105,6 +106,7 @@ int make_foreign_users(void) {
     }
     _exit(0);
   }
+  enter(stage_users);
   char path[64], map[64];
   snprintf(map, sizeof map, "0 %u %u", (unsigned)launch.policy.first_id,
            (unsigned)launch.policy.id_count);

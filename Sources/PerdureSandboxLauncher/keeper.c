@@ -253,6 +253,7 @@ static void await_exec(int listening) {
 void keep(void) {
   int pipe_ends[2];
   await_leash();
+  forget_arguments(launch.arguments);
   if (owns_namespace()) {
     if (!launch.inside_holder) {
       build();

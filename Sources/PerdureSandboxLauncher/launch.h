@@ -38,6 +38,7 @@ struct launch {
   int landlock;     /* version of the Landlock ABI, 0 if absent */
   int old_root;     /* the host's root while the tree is built, or -1 */
   bool inside_holder;
+  char **arguments; /* of the launcher itself */
 };
 
 extern struct launch launch;
@@ -47,6 +48,7 @@ void read_policy(bool order);
 
 /* hygiene.c: what the host may have left behind. */
 void forget_environment(char **environment);
+void forget_arguments(char **arguments);
 void close_foreign_descriptors(void);
 void check_standard_streams(void);
 void reset_signals(void);

@@ -59,6 +59,7 @@ static int run(void) {
 
 int main(int count, char **arguments) {
   forget_environment(environ);
+  launch.arguments = arguments;
   if (count == 2 && strcmp(arguments[1], "--run") == 0) return run();
   if (count == 2 && strcmp(arguments[1], "--probe") == 0) return probe();
   if (count == 2 && strcmp(arguments[1], "--version") == 0) {

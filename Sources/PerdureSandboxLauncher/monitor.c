@@ -143,8 +143,6 @@ int monitor(void) {
     launch.as_root = launch.policy.tier == TIER_NAMESPACES && launch.uid == 0;
     check_guarantees();
     launch.user_space = launch.as_root ? make_foreign_users() : -1;
-  } else {
-    enter_cgroups();
   }
   int leash[2];
   int signals = open_signals();

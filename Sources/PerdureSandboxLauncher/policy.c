@@ -347,7 +347,7 @@ bool parse_policy(const unsigned char *message, size_t length, bool order, struc
   if (order) {
     /* The order brings its own command; it shares no memory with the holder's policy. */
     policy->holder = false;
-    policy->arguments = policy->environment = policy->cgroups = (struct text_list){0};
+    policy->arguments = policy->environment = (struct text_list){0};
   } else {
     set_defaults(policy);
   }

@@ -38,7 +38,7 @@ enum { WANT_ROOT = 1 };
   FIELD(13, terminal, "nn", false, true)   /* rows, columns */ \
   FIELD(14, debugger, "", false, false) \
   FIELD(15, holder, "", false, false) \
-  FIELD(16, cgroup, "s", true, true)       /* a cgroup.procs file to enter */ \
+  FIELD(16, cgroup, "s", true, false)      /* a cgroup.procs file to enter */ \
   FIELD(17, require, "s", true, false) \
   FIELD(18, without_proc, "", false, false) /* go on where /proc cannot be had */ \
   FIELD(19, deadline, "n", false, true)    /* milliseconds for the launch itself */ \

@@ -58,6 +58,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length) {
   holder.directory = "/";
   if (parse_policy(message, length, true, &holder, &error)) {
     if (holder.tier != TIER_NAMESPACES || holder.mount_count != 0 || holder.network != 0) abort();
+    if (holder.cgroups.count != 0 || holder.run_as || holder.debugger || holder.system) abort();
     check_list(&holder.arguments, message, length);
   }
   release(&holder);

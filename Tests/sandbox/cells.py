@@ -174,9 +174,11 @@ class Cell:
                 if field[0] not in without
                 and (field[0] not in names or field[0] in ("mount", "environment"))] + list(more)
 
-    def start(self, fields, faults=False, **options):
+    def start(self, fields, faults=False, wrapper=(), **options):
+        """Starts the launcher, behind a `wrapper` that ends by running what follows it."""
         message = fields if isinstance(fields, bytes) else encode(fields)
-        return Launch(self.program(faults), message, before=self.before, **options)
+        options.setdefault("before", self.before)
+        return Launch([*wrapper, *self.program(faults)], message, **options)
 
     def run(self, *command, more=(), **options):
         """Runs a command to its end; the launch and its exit status."""

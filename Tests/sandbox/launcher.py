@@ -92,7 +92,7 @@ class Launch:
                 os.dup2(descriptor, 20 + place, inheritable=True)
             if before is not None:
                 before()
-            os.execve(program[0], [*program, "--run"], dict(os.environ, HOST_API_KEY="canary-key"))
+            os.execvpe(program[0], [*program, "--run"], dict(os.environ, HOST_API_KEY="canary-key"))
         finally:
             os._exit(124)
 

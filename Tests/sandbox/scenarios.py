@@ -150,6 +150,41 @@ def taken_ids(cell):
         expect(status == 125 and launch.record("failed").startswith(stage), launch, users)
 
 
+@scenario("3.9 without Landlock the strong tier says so and the weak one refuses", BOTH, ("root", "unprivileged"))
+def no_landlock(cell):
+    launch = cell.start(cell.policy(*arguments("true")), wrapper=[HOME + "/bin/lacking", "444"])
+    status = launch.finish()
+    if cell.strong:
+        expect(status == 0 and launch.record("weakened landlock") is not None, launch)
+    else:
+        expect(status == 125 and launch.record("failed").startswith("landlock %d " % errno.EOPNOTSUPP), launch)
+
+
+@scenario("3.9 without the calls to mount the strong tier refuses", STRONG, ("root", "unprivileged"))
+def no_mounts(cell):
+    for number, stage in (("437", "devices"), ("428", "devices"), ("442", "devices"), ("155", "root")):
+        launch = cell.start(cell.policy(*arguments("true")), wrapper=[HOME + "/bin/lacking", number])
+        expect(launch.finish() == 125 and launch.record("failed").startswith(stage + " "), launch, number)
+
+
+@scenario("3.9 without a filter of calls every tier refuses", BOTH, ("root", "unprivileged"))
+def no_filter(cell):
+    launch = cell.start(cell.policy(*arguments("true")), wrapper=[HOME + "/bin/lacking", "317"])
+    expect(launch.finish() == 125 and launch.record("failed").startswith("seccomp "), launch)
+
+
+@scenario("3.9 a masked /proc is refused, or left out on request", STRONG, ("unprivileged",))
+def masked_proc(cell):
+    mask = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /proc/irq && exec \"$0\" \"$@\"", "setpriv",
+            "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    launch = cell.start(cell.policy(*arguments("true")), wrapper=mask, before=None)
+    expect(launch.finish() == 125 and launch.record("failed").startswith("proc 1 "), launch)
+    expect("systempaths" in launch.record("remedy"), launch)
+    policy = cell.policy(("without_proc",), *arguments("sh", "-c", "! ls -d /proc/[0-9]*"))
+    launch = cell.start(policy, wrapper=mask, before=None)
+    expect(launch.finish() == 0 and launch.record("weakened proc") == "1", launch)
+
+
 # Files
 
 
@@ -354,6 +389,18 @@ def fork_bomb(cell):
     expect(count <= 64 if limited else count == 200, launch)
 
 
+@scenario("65 a cgroup is entered before anything runs")
+def cgroup(cell):
+    members = os.path.dirname(cell.folder) + "/members"
+    with open(members, "w"):
+        os.chmod(members, 0o666)
+    launch, status = cell.run("true", more=[("cgroup", members), ("limit_processes", 0), ("require", "limits.pids")])
+    with open(members) as file:
+        expect(status == 0 and file.read() == "0", launch)
+    launch, status = cell.run("true", more=[("cgroup", members + "-missing")])
+    expect(status == 125 and launch.record("failed").startswith("cgroup 2 "), launch)
+
+
 @scenario("68 memory of many processes")
 def memory_of_many(cell):
     launch, status = cell.run(*burden(cell, "many", 16))
@@ -407,6 +454,8 @@ def environment(cell):
     script = "env; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ 2>&1 | tr '\\0' '\\n'"
     launch, status = cell.run("sh", "-c", script)
     expect("canary" not in launch.text.replace(HOME, ""), launch)
+    if cell.strong:
+        expect(cell.run("cat", "/proc/1/cmdline")[0].text.strip("\0") == "sandbox", launch)
     names = {line.split("=")[0] for line in launch.text.splitlines() if "=" in line}
     expect(names == {"PATH", "HOME", "TMPDIR", "PWD"}, launch, names)
     expect("PWD=" + cell.workspace in launch.text, launch)
