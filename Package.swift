@@ -88,6 +88,11 @@ let package = Package(
       swiftSettings: base
     ),
     .target(
+      name: "PerdureSandbox",
+      dependencies: ["CPerdureLinux", "PerdureModel", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .target(
       name: "PerdureStorage",
       dependencies: [
         "CPerdureLinux", "CPerdureSQLite", "CSQLite", "PerdureModel", "PerdureValue",
@@ -201,6 +206,11 @@ let package = Package(
     .testTarget(
       name: "PerdureProvidersTests",
       dependencies: ["PerdureModel", "PerdureProviders", "PerdureValue"],
+      swiftSettings: base
+    ),
+    .testTarget(
+      name: "PerdureSandboxTests",
+      dependencies: ["PerdureModel", "PerdureSandbox"],
       swiftSettings: base
     ),
     .testTarget(

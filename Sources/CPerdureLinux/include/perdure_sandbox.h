@@ -1,0 +1,43 @@
+/* The launcher of sandboxes, as its host starts it. What fails returns -errno. */
+#ifndef PERDURE_SANDBOX_H
+#define PERDURE_SANDBOX_H
+
+/* The host's ends of a sandbox that was started; -1 for what is not there. */
+struct perdure_sandbox {
+  int output;   /* what the command writes */
+  int errors;
+  int status;   /* records of the launcher, to its end */
+  int lifeline; /* closing it ends the sandbox and all in it */
+  int control;  /* orders in, descriptors out */
+  int process;  /* the launcher; 0 for an order to a holder */
+  int handle;   /* can be read once the launcher has ended */
+};
+
+/* Starts the launcher at `path` with a policy. Its input is empty. */
+int perdure_sandbox_start(const char *path, const void *policy, long long length,
+                          struct perdure_sandbox *sandbox);
+
+/* Gives an order to a holder through its control socket. */
+int perdure_sandbox_order(int holder, const void *order, long long length,
+                          struct perdure_sandbox *sandbox);
+
+/* Reads from `output`, `errors` or `status` what is there; 0 at the end, -EAGAIN if nothing is yet. */
+long long perdure_sandbox_read(int descriptor, void *buffer, long long count);
+
+/* Sends one or two bytes of control. */
+int perdure_sandbox_control(int control, int order, int argument);
+
+/* Takes a descriptor that the launcher sent, and the message with it, of at most 16 bytes: the length
+ * of the message, 0 at the end, -EAGAIN if there is none yet. */
+int perdure_sandbox_receive(int control, void *message, int *descriptor);
+
+/* Waits until one of up to four descriptors can be read or has ended, or for `milliseconds`, which may
+ * be negative; a bit for each. */
+int perdure_sandbox_wait(int first, int second, int third, int fourth, int milliseconds);
+
+/* Forgets a launcher that has ended: its exit status, or 128 and the number of its signal. */
+int perdure_sandbox_reap(int process);
+
+void perdure_sandbox_close(int descriptor);
+
+#endif

@@ -1,0 +1,150 @@
+import CPerdureLinux
+package import PerdureModel
+import Synchronization
+
+/// A sandbox that was started: the host's ends of its pipes, and the ways to end it.
+///
+/// Whoever lets go of the last reference ends the sandbox.
+package final class SandboxLaunch: Sendable {
+  /// What can be read of a launch.
+  package enum End: CaseIterable, Sendable {
+    case output, errors, records
+  }
+
+  private let ends: perdure_sandbox
+  /// The writing end of the lifeline, -1 once it is closed.
+  private let lifeline: Mutex<Int32>
+  private let reaped = Mutex<Int32?>(nil)
+
+  /// Starts the launcher at an absolute path.
+  package convenience init(
+    program: String,
+    policy: SandboxMessage
+  ) throws(PerdureError) {
+    var raw = perdure_sandbox()
+    let result = unsafe policy.bytes.withUnsafeBytes {
+      unsafe perdure_sandbox_start(program, $0.baseAddress, Int64($0.count), &raw)
+    }
+    guard result == 0 else {
+      throw PerdureError(
+        "sandbox_unavailable",
+        "the launcher of sandboxes at \(program) cannot be started (error \(-result))",
+        hint: "install perdure-sandbox beside this program"
+      )
+    }
+    self.init(raw)
+  }
+
+  /// Has a holder run a command in its sandbox.
+  package convenience init(
+    holder: SandboxLaunch,
+    order: SandboxMessage
+  ) throws(PerdureError) {
+    var raw = perdure_sandbox()
+    let result = unsafe order.bytes.withUnsafeBytes {
+      unsafe perdure_sandbox_order(holder.ends.control, $0.baseAddress, Int64($0.count), &raw)
+    }
+    guard result == 0 else {
+      throw PerdureError(
+        "sandbox_unavailable",
+        "the holder of the sandbox takes no order (error \(-result))",
+        hint: "start the environment again"
+      )
+    }
+    self.init(raw)
+  }
+
+  private init(_ ends: perdure_sandbox) {
+    self.ends = ends
+    lifeline = Mutex(ends.lifeline)
+  }
+
+  deinit {
+    end()
+    _ = finish()
+    for descriptor in [ends.output, ends.errors, ends.status, ends.control, ends.handle] {
+      perdure_sandbox_close(descriptor)
+    }
+  }
+
+  /// Ends all that runs in the sandbox, at once and whatever it does.
+  package func end() {
+    let descriptor = lifeline.withLock { held in
+      defer { held = -1 }
+      return held
+    }
+    perdure_sandbox_close(descriptor)
+  }
+
+  /// Asks the command to end; after the policy's grace it is made to.
+  package func terminate() { send("t") }
+
+  /// Sends a signal to all processes of the command.
+  package func signal(_ number: UInt8) { send("s", number) }
+
+  /// A launch that ended takes no order, and needs none.
+  private func send(_ order: Unicode.Scalar, _ argument: UInt8 = 0) {
+    _ = perdure_sandbox_control(ends.control, Int32(order.value), Int32(argument))
+  }
+
+  private func descriptor(_ end: End) -> Int32 {
+    switch end {
+    case .output: ends.output
+    case .errors: ends.errors
+    case .records: ends.status
+    }
+  }
+
+  /// Reads what one end holds; `nil` if that is nothing yet, empty at its end.
+  package func read(_ end: End, into buffer: inout [UInt8]) -> ArraySlice<UInt8>? {
+    let length = unsafe buffer.withUnsafeMutableBytes {
+      unsafe perdure_sandbox_read(descriptor(end), $0.baseAddress, Int64($0.count))
+    }
+    // EAGAIN
+    if length == -11 { return nil }
+    return length <= 0 ? [] : buffer[..<Int(length)]
+  }
+
+  /// Waits until one of `wanted` can be read or `bell` rings, a descriptor or -1; those that can.
+  package func wait(for wanted: [End], bell: Int32 = -1, milliseconds: Int32 = -1) -> [End] {
+    func place(_ end: End) -> Int32 { wanted.contains(end) ? descriptor(end) : -1 }
+    let ready = perdure_sandbox_wait(
+      place(.output),
+      place(.errors),
+      place(.records),
+      bell,
+      milliseconds
+    )
+    guard ready > 0 else { return [] }
+    return End.allCases.enumerated().filter { ready >> Int32($0.offset) & 1 == 1 }.map(\.element)
+  }
+
+  /// Takes a descriptor that the launcher sent, which the caller then owns, with its message.
+  ///
+  /// The message begins with `r` for the root, `t` for a terminal, `l` for a listener. `nil`: none is
+  /// there yet.
+  package func receive() -> (message: [UInt8], descriptor: Int32)? {
+    var message = [UInt8](repeating: 0, count: 16)
+    var descriptor: Int32 = -1
+    let length = unsafe message.withUnsafeMutableBytes {
+      unsafe perdure_sandbox_receive(ends.control, $0.baseAddress, &descriptor)
+    }
+    guard length > 0, descriptor >= 0 else {
+      perdure_sandbox_close(descriptor)
+      return nil
+    }
+    return (Array(message.prefix(Int(length))), descriptor)
+  }
+
+  /// Waits for the end of the launcher: its exit status, or 128 and the number of its signal; 0 for an
+  /// order, whose records end with it.
+  @discardableResult
+  package func finish() -> Int32 {
+    reaped.withLock { known in
+      if let known { return known }
+      let status = ends.process > 0 ? perdure_sandbox_reap(ends.process) : 0
+      known = status
+      return status
+    }
+  }
+}
