@@ -78,3 +78,10 @@ void check_guarantees(void) {
     report("enforced limits.memory watched");
   }
 }
+
+void lose_guarantee(const char *name) {
+  for (size_t i = 0; i < launch.policy.require.count; i++) {
+    if (strcmp(launch.policy.require.items[i], name) == 0) fail(EOPNOTSUPP, name);
+  }
+  report("weakened %s", name);
+}

@@ -5,4 +5,7 @@
 /* Fails when a required guarantee is missing; reports all that are given. */
 void check_guarantees(void);
 
+/* Says that a guarantee could not be given after all; fails if it is required. */
+void lose_guarantee(const char *name);
+
 #endif

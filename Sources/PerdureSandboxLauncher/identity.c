@@ -31,6 +31,7 @@ void become_unprivileged(void) {
   enter(stage_users);
   gid_t gid = (gid_t)launch.policy.gid;
   uid_t uid = (uid_t)launch.policy.uid;
+  if (geteuid() == uid && getegid() == gid) return;
   if (setgroups(0, NULL) != 0) fail(errno, "setgroups");
   if (setresgid(gid, gid, gid) != 0) fail(errno, "setresgid");
   if (setresuid(uid, uid, uid) != 0) fail(errno, "setresuid");

@@ -17,6 +17,7 @@
 
 #define LOOK_AT_MEMORY 200 /* milliseconds */
 #define LOOK_AT_DISK 1000
+#define LEAST_FREE_FILES 4096
 
 static pid_t command;
 static int64_t end_at = INT64_MAX;  /* when what was asked to end is made to */
@@ -108,6 +109,12 @@ static void look_at_memory(int64_t at) {
   end_now();
 }
 
+/* Many small files fill a disk, too. File systems without a number of files report 0. */
+static bool is_full(const struct statvfs *status) {
+  if ((uint64_t)status->f_bavail * status->f_frsize < launch.policy.disk_floor) return true;
+  return status->f_files > LEAST_FREE_FILES && status->f_favail < LEAST_FREE_FILES;
+}
+
 static void look_at_disk(int64_t at) {
   if (launch.policy.disk_floor == 0 || at < next_disk) return;
   next_disk = at + LOOK_AT_DISK;
@@ -115,7 +122,7 @@ static void look_at_disk(int64_t at) {
     const struct mount_entry *entry = &launch.policy.mounts[i];
     struct statvfs status;
     if (entry->access != ACCESS_WRITE || statvfs(entry->inside, &status) != 0) continue;
-    if ((uint64_t)status.f_bavail * status.f_frsize >= launch.policy.disk_floor) continue;
+    if (!is_full(&status)) continue;
     report("limit disk %s", entry->inside);
     end_now();
   }

@@ -60,9 +60,7 @@ static int open_signals(void) {
 /* The point after which the monitor waits no longer. The keeper ends the command at its own, earlier
    one, and says so. */
 static int64_t deadline_from(int64_t start) {
-  if (progress->stage != stage_running && !launch.policy.holder) {
-    return start + (int64_t)launch.policy.deadline;
-  }
+  if (progress->stage != stage_running) return start + (int64_t)launch.policy.deadline;
   if (launch.policy.time == 0 || launch.policy.holder) return INT64_MAX;
   return start + (int64_t)(launch.policy.deadline + launch.policy.time + launch.policy.grace) + 1000;
 }
@@ -93,7 +91,7 @@ static const char *watch(int keeper, int signals) {
 static int settle(const char *reason) {
   if (progress->failed) return STATUS_FAILED;
   if (progress->exited) return progress->result;
-  if (progress->stage != stage_running && !launch.policy.holder) {
+  if (progress->stage != stage_running) {
     int error = reason == NULL ? ECHILD : strcmp(reason, "deadline") == 0 ? ETIMEDOUT : ECANCELED;
     report("failed %s %d %s", stage_word(progress->stage), error,
            reason == NULL ? "the keeper ended without a word" : reason);
@@ -136,7 +134,7 @@ int monitor(void) {
   set_alarm(launch.policy.deadline);
   if (!launch.inside_holder) {
     enter_cgroups();
-    if (launch.policy.run_as && geteuid() == 0) become_unprivileged();
+    if (launch.policy.run_as) become_unprivileged();
     launch.uid = geteuid();
     launch.gid = getegid();
     launch.landlock = landlock_version();

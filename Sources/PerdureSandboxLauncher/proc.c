@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "guarantees.h"
 #include "launch.h"
 #include "tree.h"
 
@@ -81,6 +82,8 @@ void mount_proc(void) {
   if (has_proc) return;
   if (!launch.policy.without_proc) fail(errno, "/proc");
   report("weakened proc %d", errno);
+  /* Memory is watched through /proc. */
+  if (launch.policy.memory > 0 && launch.policy.cgroups.count == 0) lose_guarantee("limits.memory");
 }
 
 void limit_process_numbers(void) {

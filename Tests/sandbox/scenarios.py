@@ -6,6 +6,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 
 from cells import HOME, NOBODY, arguments
 from launcher import EXEC, READ, TIERS, WRITE, Launch, encode, mount
@@ -183,6 +184,9 @@ def masked_proc(cell):
     policy = cell.policy(("without_proc",), *arguments("sh", "-c", "! ls -d /proc/[0-9]*"))
     launch = cell.start(policy, wrapper=mask, before=None)
     expect(launch.finish() == 0 and launch.record("weakened proc") == "1", launch)
+    expect(launch.record("weakened limits.memory") is not None, launch)
+    launch = cell.start([("require", "limits.memory"), *policy], wrapper=mask, before=None)
+    expect(launch.finish() == 125 and launch.record("failed").startswith("proc 95 limits.memory"), launch)
 
 
 # Files
@@ -440,6 +444,18 @@ def disk_floor(cell):
     expect(status == 137 and (launch.record("limit") or "").startswith("disk "), launch)
 
 
+@scenario("51 a disk without files left", STRONG, ("root",))
+def no_files_left(cell):
+    small = os.path.dirname(cell.folder) + "/small"
+    os.makedirs(small, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=8192", "tmpfs", small], check=True)
+    script = "i=0; while :; do mkdir -p d$i; i=$((i+1)); ( cd d$((i-1)); touch $(seq 500) ); done"
+    place = mount("/small", small)
+    launch, status = cell.run("bash", "-c", script, more=[place, ("directory", "/small")])
+    subprocess.run(["umount", small], check=True)
+    expect(status == 137 and launch.record("limit") == "disk /small", launch)
+
+
 @scenario("108 output is not lost and does not block")
 def flood(cell):
     launch, status = cell.run(*burden(cell, "flood", 64))
@@ -588,6 +604,12 @@ def other_user(cell):
     expect("enforced limits.pids" in launch.records(), launch)
 
 
+@scenario("3.9 nobody becomes another user without the right to", BOTH, ("unprivileged",))
+def no_other_user(cell):
+    launch, status = cell.run("true", more=[("run_as", 1, 1)])
+    expect(status == 125 and launch.record("failed").startswith("users 1 "), launch)
+
+
 @scenario("2.4 root inside is not root outside", STRONG, ("root",))
 def foreign_root(cell):
     launch, status = cell.run("sh", "-c", "id -u; echo x > made; stat -c %u made; cat /proc/self/uid_map")
@@ -693,6 +715,14 @@ def held_attacks(cell):
     os.close(holder.lifeline)
     holder.lifeline = os.open("/dev/null", os.O_RDONLY)
     holder.finish()
+
+
+@scenario("78 a holder that stalls is ended", STRONG)
+def stalled_holder(cell):
+    fault = [("holder",), ("fault", STAGES.index("devices"), 0), ("deadline", 250)]
+    launch = cell.start(cell.policy(*fault, network="loopback"), faults=True)
+    status = launch.finish()
+    expect(status == 125 and launch.record("failed").startswith("devices %d " % errno.ETIMEDOUT), launch)
 
 
 @scenario("3.1 the end of a holder ends its commands", STRONG)

@@ -230,6 +230,16 @@ static void protected_paths(void) {
   ATTEMPT("54.config", open(in_workspace(".git/config"), O_WRONLY | O_APPEND));
   ATTEMPT("54.index", open(in_workspace(".git/index.lock"), O_WRONLY | O_CREAT | O_EXCL, 0644));
   unlink(in_workspace(".git/index.lock"));
+  ATTEMPT("54.hardlink-config", ({
+            char from[4096];
+            snprintf(from, sizeof from, "%s", in_workspace(".git/config"));
+            int result = link(from, in_workspace("config-by-another-name"));
+            int error = errno;
+            unlink(in_workspace("config-by-another-name"));
+            errno = error;
+            result;
+          }));
+  ATTEMPT("54.chmod-config", chmod(in_workspace(".git/config"), 0600));
   ATTEMPT("54.remove-config", unlink(in_workspace(".git/config")));
   ATTEMPT("54.remove-hooks", rmdir(in_workspace(".git/hooks")));
   ATTEMPT("54.rename-hooks", ({
