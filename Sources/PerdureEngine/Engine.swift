@@ -13,6 +13,8 @@ package final class Engine: Sendable {
     package var report: @Sendable (Report) -> Void
     /// Runs within each creation of a conversation, after its built-in documents were created.
     package var conversationCreated: Session.CreationHook?
+    /// Makes the environments of conversations; absent: there are none.
+    package var environment: EnvironmentMaker?
     /// Takes the place of the timer for tasks that sleep.
     package var onWake: (@Sendable (Wake) -> Void)?
 
@@ -23,8 +25,10 @@ package final class Engine: Sendable {
       clock: any HostClock,
       report: @escaping @Sendable (Report) -> Void,
       conversationCreated: Session.CreationHook? = nil,
+      environment: EnvironmentMaker? = nil,
       onWake: (@Sendable (Wake) -> Void)? = nil
     ) {
+      self.environment = environment
       self.onWake = onWake
       self.models = models
       self.registry = registry
@@ -97,7 +101,8 @@ package final class Engine: Sendable {
         models: options.models,
         contexts: contexts,
         clock: options.clock,
-        report: options.report
+        report: options.report,
+        environment: options.environment
       )
       let scheduler = Scheduler(
         session: session,

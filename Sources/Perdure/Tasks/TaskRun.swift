@@ -114,6 +114,14 @@ where Input: Codable & Sendable, Checkpoint: TaskCheckpoint, Outcome: Codable & 
 
   // MARK: Memos
 
+  /// Returns the files and processes of the conversation, or `nil` where the host has none for it.
+  ///
+  /// What was committed so far is on disk then, because what is done there is not taken back.
+  public func environment() async throws -> (any Environment)? {
+    try await runtime.barrier()
+    return try await runtime.environment()
+  }
+
   /// Returns the value that the task keeps under a name, or `nil`.
   public func memo<Value: Decodable>(_ name: String, as type: Value.Type) throws -> Value? {
     try runtime.memo(JSONString(name)).map { try decode($0, name) }

@@ -16,9 +16,10 @@ struct PromptRendering {
   /// can be no prompt without it.
   func sections() async throws -> JSONObject {
     var wanted = JSONObject()
+    let environment = agent.sections.isEmpty ? nil : await environment()
     for installed in agent.sections {
       let key = JSONString(installed.section.key)
-      switch try await render(installed) {
+      switch try await render(installed, environment) {
       case .returned(let text?):
         wanted[key] = .string(
           installed.section.isTagged ? Self.tagged(key, JSONString(text)) : JSONString(text)
@@ -39,7 +40,26 @@ struct PromptRendering {
     JSONString("<\(key.string)>\n").appending(text).appending(JSONString("\n</\(key.string)>"))
   }
 
-  private func render(_ installed: InstalledSection) async throws -> TimedCall<String?>.End {
+  /// The environment that all sections share; one that cannot be made is reported.
+  private func environment() async -> (any Environment)? {
+    do {
+      return try await runtime.environment(of: agent.info)
+    } catch {
+      runtime.surroundings.report(
+        Report(
+          type: "host_error",
+          message: "no environment for sections: \(Failure.describe(error))",
+          task: runtime.taskId
+        )
+      )
+      return nil
+    }
+  }
+
+  private func render(
+    _ installed: InstalledSection,
+    _ environment: (any Environment)?
+  ) async throws -> TimedCall<String?>.End {
     let call = ContributionCall(
       runtime,
       agent: agent.info,
@@ -48,17 +68,19 @@ struct PromptRendering {
     defer { call.end() }
     var texts: [String: String] = [:]
     for (key, text) in shown { texts[key.string] = text.text }
-    let input = PromptInput(
+    var input = PromptInput(
       conversationId: runtime.conversationId,
       agent: call.agent,
       shown: texts,
       read: call
     )
+    input.env = environment
+    let prompt = input
     let section = installed.section
     let end = await TimedCall<String?>.run(
       runtime.surroundings.clock,
       deadline: section.endsInTime ? nil : section.deadline
-    ) { try await section.render(input) }
+    ) { try await section.render(prompt) }
     // What a cancelled section says or does not say is no news.
     try runtime.checkSignal()
     return end

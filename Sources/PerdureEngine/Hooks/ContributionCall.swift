@@ -91,6 +91,11 @@ final class ContributionCall: HookContext, ContributionPort, OffersOperations {
     }
   }
 
+  func environment() async throws -> (any Environment)? {
+    try check()
+    return try await runtime.environment(of: agent)
+  }
+
   func durable() async throws {
     try check()
     try await runtime.barrier()

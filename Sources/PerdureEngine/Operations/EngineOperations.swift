@@ -74,6 +74,11 @@ package struct EngineOperations: CallOperations {
     return surroundings.settings().json
   }
 
+  package func environment() async throws -> (any Environment)? {
+    try scope.check()
+    return try await runtime?.environment()
+  }
+
   package func barrier() async throws {
     try scope.check()
     try await session.barrier()

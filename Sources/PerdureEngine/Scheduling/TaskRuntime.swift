@@ -10,6 +10,8 @@ struct TaskSurroundings: Sendable {
   var contexts: ContextStore
   var clock: any HostClock
   var report: @Sendable (Report) -> Void
+  /// Makes the environments of conversations; absent: there are none.
+  var environment: EnvironmentMaker?
   /// The engine that owns all this, for code that is more than an effect.
   var engine = EngineReference()
   /// Which calls of tools must not run beside each other.

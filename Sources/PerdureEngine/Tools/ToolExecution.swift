@@ -23,12 +23,15 @@ struct ToolExecution {
   /// Calls the tool; never waits longer than deadline and grace together.
   func run(_ call: ToolCall) async -> (end: End, durationMs: Int64) {
     let clock = runtime.surroundings.clock
-    let started = clock.monotonic()
+    let started = Mutex(clock.monotonic())
     let end = OneShot<End>()
     running.onGivingUp { end.fill(.abandoned) }
     let work = Task.detached { [tool, runtime, pass] in
       let result: End
       do {
+        var call = call
+        call.env = try await runtime.environment()
+        started.withLock { $0 = clock.monotonic() }
         result = .returned(try await tool.execute(call))
       } catch let error as PerdureError where error.code == .pluginFault {
         result = .cutOff(error)
@@ -68,7 +71,7 @@ struct ToolExecution {
     running.scope.drop(deadline)
     timers.stop()
     if case .abandoned = outcome { pass.abandon() }
-    return (outcome, max(0, (clock.monotonic() - started) / 1_000_000))
+    return (outcome, max(0, (clock.monotonic() - started.withLock { $0 }) / 1_000_000))
   }
 }
 

@@ -50,4 +50,12 @@ public protocol HookContext: ContributionReads {
   /// The first one wins, also over restarts. The names of a task are shared by all hooks: begin
   /// yours with the name of your extension. Memos go with the outcome of the task.
   func memo(_ name: JSONString, _ candidate: JSON) async throws -> JSON
+  /// Returns the files and processes of the conversation, or `nil` where the host has none for it.
+  ///
+  /// What changes something there needs `durable()` before it.
+  func environment() async throws -> (any Environment)?
+}
+
+extension HookContext {
+  public func environment() async throws -> (any Environment)? { nil }
 }

@@ -47,6 +47,8 @@ public struct PromptInput: Sendable {
   public var shown: [String: String]
   /// Reads of what is on disk; it stops answering when the section has been rendered.
   public var read: any ContributionReads
+  /// The files of the conversation; absent where the host has none for it.
+  public var env: (any Environment)?
 
   /// Makes an input.
   public init(

@@ -16,6 +16,8 @@ public struct ToolCall: Sendable {
   public var outputWindow: OutputWindowHint?
   /// When the call is cancelled, on the host's monotonic clock, in nanoseconds.
   public var deadline: Int64
+  /// The files and processes of the conversation; absent where the host has none for it.
+  public var env: (any Environment)?
   public var host: any ToolCallHost
   /// The call of another tool within which this one is made.
   package var parent: HookedCall.Parent?

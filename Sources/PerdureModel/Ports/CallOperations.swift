@@ -35,6 +35,9 @@ package protocol CallOperations: CallReads, CallWork {
   /// The tools of a set, with the extensions that bring them.
   func tools(_ set: ToolSet) async throws -> [(tool: Tool, extensionName: String)]
 
+  /// Returns the files and processes of the call's conversation, or `nil` where the host has none.
+  func environment() async throws -> (any Environment)?
+
   /// Begins to watch what is read for a commit.
   func beginTracking() throws -> any ReadTracking
   /// Writes all of it or nothing, and returns when it is on disk.

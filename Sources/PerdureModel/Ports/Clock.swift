@@ -42,7 +42,7 @@ public struct Report: Sendable {
   /// What kind of thing it was: `session_failed`, `task_faulted`, `task_parked`, `task_error`,
   /// `extension_error`, `task_outdated`, `migration_failed`, `plugin_log`, `plugin_error`,
   /// `plugin_strike`, `plugin_closed`, `plugin_slow_start`, `plugin_died`, `plugin_quarantined`,
-  /// `listener_error`, `approval_denied`, `tool_waiting`.
+  /// `host_error`, `listener_error`, `approval_denied`, `tool_waiting`.
   public var type: String
   /// One sentence.
   public var message: String

@@ -19,6 +19,9 @@ struct Pattern: Sendable {
     program = try PatternProgram(try parser.parse())
   }
 
+  /// Takes an expression that was read otherwise.
+  init(program: PatternProgram) { self.program = program }
+
   /// Whether the text has a match; `nil` if that took more than `steps`, which is counted down.
   func matches(_ text: JSONString, steps: inout Int) -> Bool? {
     // Texts of many megabytes are not even spread out.

@@ -1,11 +1,17 @@
 /// Decodes UTF-8 that arrives in pieces; what is no UTF-8 becomes U+FFFD.
 ///
 /// The text is the same however the bytes are split: an incomplete character waits for its rest.
-struct UTF8Stream: Sendable {
+package struct UTF8Stream: Sendable {
   private var pending: [UInt8] = []
 
+  /// Begins with nothing.
+  package init() {}
+
+  /// Whether no incomplete character waits.
+  package var isIdle: Bool { pending.isEmpty }
+
   /// Returns the text of `bytes` and of what waited before, as valid UTF-8.
-  mutating func decode(_ bytes: [UInt8]) -> [UInt8] {
+  package mutating func decode(_ bytes: [UInt8]) -> [UInt8] {
     let joined = pending.isEmpty ? bytes : pending + bytes
     let end = Self.completeEnd(of: joined)
     pending = Array(joined[end...])
@@ -13,7 +19,7 @@ struct UTF8Stream: Sendable {
   }
 
   /// Returns the replacement of an incomplete character, if one waits.
-  mutating func flush() -> [UInt8] {
+  package mutating func flush() -> [UInt8] {
     defer { pending = [] }
     return Self.repaired(pending[...])
   }
