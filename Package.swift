@@ -105,7 +105,7 @@ let package = Package(
       name: "Perdure",
       dependencies: [
         "CPerdureLinux", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
-        "PerdureStorage", "PerdureValue",
+        "PerdureSandbox", "PerdureStorage", "PerdureValue",
       ],
       swiftSettings: safe
     ),

@@ -8,6 +8,7 @@
 #include "perdure_breadcrumb.h"
 #include "perdure_channel.h"
 #include "perdure_clock.h"
+#include "perdure_command.h"
 #include "perdure_copies.h"
 #include "perdure_curl.h"
 #include "perdure_executor.h"
@@ -21,5 +22,7 @@
 #include "perdure_terminal.h"
 #include "perdure_text.h"
 #include "perdure_timers.h"
+#include "perdure_tree.h"
+#include "perdure_watch.h"
 
 #endif

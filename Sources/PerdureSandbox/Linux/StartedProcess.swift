@@ -1,0 +1,93 @@
+import CPerdureLinux
+import Glibc
+
+/// What is started: a program, what it is given, and where.
+struct ProcessLaunch: Sendable {
+  /// A path, or a name that is looked for in `PATH`.
+  var program: String
+  var arguments: [String]
+  /// As `NAME=VALUE`.
+  var variables: [String]
+  var folder: Descriptor
+}
+
+/// A process with pipes from it, which leads a session of its own.
+final class StartedProcess: Sendable {
+  let output: Descriptor
+  let errors: Descriptor
+  /// Can be read once the process has ended.
+  let handle: Descriptor
+  private let number: Int32
+
+  /// Starts it, with nothing as its input.
+  init(_ launch: ProcessLaunch) throws(SystemFailure) {
+    var raw = perdure_command()
+    let arguments = Self.joined(launch.arguments)
+    let variables = Self.joined(launch.variables)
+    let result = unsafe arguments.withUnsafeBufferPointer { arguments in
+      unsafe variables.withUnsafeBufferPointer { variables in
+        unsafe perdure_command_start(
+          launch.program,
+          arguments.baseAddress,
+          Int32(clamping: launch.arguments.count),
+          variables.baseAddress,
+          Int32(clamping: launch.variables.count),
+          launch.folder.number,
+          &raw
+        )
+      }
+    }
+    guard result >= 0 else { throw SystemFailure(result) }
+    output = Descriptor(raw.output)
+    errors = Descriptor(raw.errors)
+    handle = Descriptor(raw.handle)
+    number = raw.process
+  }
+
+  private static func joined(_ texts: [String]) -> [CChar] {
+    var joined: [CChar] = []
+    for text in texts {
+      joined += text.utf8.map { CChar(bitPattern: $0) }
+      joined.append(0)
+    }
+    return joined.isEmpty ? [0] : joined
+  }
+
+  /// The exit code once it has ended; 128 and the signal for one that a signal ended.
+  var exitCode: Int32? {
+    let status = perdure_command_status(handle.number)
+    return status < 0 ? nil : status
+  }
+
+  /// Kills it and all that stayed in its group.
+  func kill() { perdure_command_kill(number) }
+
+  /// Forgets it once it has ended; its number may belong to another one then.
+  func forget() { perdure_command_reap(number) }
+}
+
+/// Reads what a pipe holds; `nil` if that is nothing yet, an empty array at its end.
+func readPipe(_ pipe: Descriptor, into buffer: inout [UInt8]) -> ArraySlice<UInt8>? {
+  let length = unsafe buffer.withUnsafeMutableBytes {
+    unsafe perdure_command_read(pipe.number, $0.baseAddress, Int64($0.count))
+  }
+  if length == -11 { return nil }
+  return length <= 0 ? [] : buffer[..<Int(length)]
+}
+
+/// The variables of this process as `NAME=VALUE`.
+func ownVariables() -> [String] {
+  var variables: [String] = []
+  while let text = unsafe perdure_command_variable_at(Int32(variables.count)) {
+    variables.append(unsafe String(cString: text))
+  }
+  return variables
+}
+
+/// The value of a variable of this process.
+func ownVariable(_ name: String) -> String? {
+  unsafe perdure_command_variable(name).map { unsafe String(cString: $0) }
+}
+
+/// Whether there is a program at a path that this process may run.
+func isExecutable(_ path: String) -> Bool { unsafe access(path, X_OK) == 0 }

@@ -1,0 +1,175 @@
+import Glibc
+import PerdureModel
+import Synchronization
+
+/// Runs commands as processes of this machine.
+final class CommandRunner: Sendable {
+  /// What commands are given.
+  struct Configuration: Sendable {
+    /// The shell; absent: the best of those that there are.
+    var shell: String?
+    /// What commands have that inherit variables.
+    var variables: [String: String]
+    /// Creates a file for the output of a command.
+    var createSpill: OutputSpill.Create
+  }
+
+  private struct State {
+    var runs: [ObjectIdentifier: CommandRun] = [:]
+  }
+
+  private let configuration: Configuration
+  private let state = Mutex(State())
+
+  init(_ configuration: Configuration) { self.configuration = configuration }
+
+  /// Kills all commands that run or are being started.
+  func cleanup() {
+    for run in state.withLock({ Array($0.runs.values) }) { run.abort() }
+  }
+
+  /// Runs a command in an open folder.
+  func execute(
+    _ command: EnvironmentCommand,
+    _ options: ExecutionOptions,
+    in folder: Descriptor,
+    _ onOutput: (@Sendable (OutputChunk) async throws -> Void)?
+  ) async throws(ExecutionError) -> ExecutionResult {
+    let launch = try launch(command, options, in: folder)
+    let bell: Bell
+    do {
+      bell = try Bell()
+    } catch {
+      throw ExecutionError(.spawnError, "no command can be started: \(error.text)")
+    }
+    let run = CommandRun(bell: bell)
+    state.withLock { $0.runs[ObjectIdentifier(run)] = run }
+    let spill = options.spill.map { OutputSpill($0, configuration.createSpill) }
+    let isStarted = WorkThreads.start { [self] in
+      let result = Self.run(launch, run, options, spill)
+      _ = state.withLock { $0.runs.removeValue(forKey: ObjectIdentifier(run)) }
+      run.end(result)
+    }
+    guard isStarted else {
+      _ = state.withLock { $0.runs.removeValue(forKey: ObjectIdentifier(run)) }
+      throw ExecutionError(.spawnError, "no thread could be started for the command")
+    }
+    let result = await withTaskCancellationHandler {
+      await Self.take(run, onOutput)
+    } onCancel: {
+      run.abort()
+    }
+    return try result.get()
+  }
+
+  /// Hands the output on until the command is over.
+  private static func take(
+    _ run: CommandRun,
+    _ onOutput: (@Sendable (OutputChunk) async throws -> Void)?
+  ) async -> Result<ExecutionResult, ExecutionError> {
+    var hasFailed = false
+    while true {
+      switch await run.next() {
+      case .ended(let result): return result
+      case .chunk(let chunk):
+        guard let onOutput, !hasFailed else { continue }
+        do {
+          try await onOutput(chunk)
+        } catch {
+          hasFailed = true
+          run.fail("\(error)")
+        }
+      }
+    }
+  }
+
+  /// Starts a process and follows it to its end; blocks.
+  private static func run(
+    _ launch: ProcessLaunch,
+    _ run: CommandRun,
+    _ options: ExecutionOptions,
+    _ spill: OutputSpill?
+  ) -> Result<ExecutionResult, ExecutionError> {
+    let process: StartedProcess
+    do {
+      process = try StartedProcess(launch)
+    } catch {
+      return .failure(refusal(error, launch))
+    }
+    defer { process.forget() }
+    return run.follow(process, options, spill)
+  }
+
+  private static func refusal(_ failure: SystemFailure, _ launch: ProcessLaunch) -> ExecutionError {
+    let name = launch.program.quotedForMessage
+    return switch failure.code {
+    case ENOENT: ExecutionError(.spawnError, "there is no program \(name)")
+    case EACCES: ExecutionError(.spawnError, "the program \(name) may not be run")
+    case E2BIG:
+      ExecutionError(
+        .spawnError,
+        "the command is too long",
+        hint: "write it to a file and run that"
+      )
+    default: ExecutionError(.spawnError, "the program \(name) cannot be run: \(failure.text)")
+    }
+  }
+
+  // MARK: What is started
+
+  private func launch(
+    _ command: EnvironmentCommand,
+    _ options: ExecutionOptions,
+    in folder: Descriptor
+  ) throws(ExecutionError) -> ProcessLaunch {
+    if let timeout = options.timeout {
+      guard timeout.isFinite, timeout > 0, timeout <= ExecutionOptions.maxTimeout else {
+        throw ExecutionError(
+          .timeout,
+          "\(timeout) is no time that a command can have",
+          hint: "give seconds above 0 and up to \(ExecutionOptions.maxTimeout)"
+        )
+      }
+    }
+    var values = options.inheritsVariables ? configuration.variables : [:]
+    for (name, value) in options.variables { values[name] = value }
+    let variables = values.map { "\($0.key)=\($0.value)" }.sorted()
+    let arguments: [String]
+    switch command {
+    case .shell(let line): arguments = [try shell(), "-c", line]
+    case .arguments(let given): arguments = given
+    }
+    guard let program = arguments.first, !program.isEmpty else {
+      throw ExecutionError(.spawnError, "the command names no program")
+    }
+    guard !(arguments + variables).contains(where: { $0.utf8.contains(0) }) else {
+      throw ExecutionError(.spawnError, "the command holds a zero byte")
+    }
+    return ProcessLaunch(
+      program: program,
+      arguments: arguments,
+      variables: variables,
+      folder: folder
+    )
+  }
+
+  private func shell() throws(ExecutionError) -> String {
+    if let shell = configuration.shell {
+      guard isExecutable(shell) else {
+        throw ExecutionError(
+          .shellUnavailable,
+          "the shell \(shell.quotedForMessage) cannot be run",
+          hint: "configure one that exists"
+        )
+      }
+      return shell
+    }
+    if isExecutable("/bin/bash") { return "/bin/bash" }
+    let folders = (configuration.variables["PATH"] ?? "/usr/bin:/bin").split(separator: ":")
+    for folder in folders where folder.hasPrefix("/") {
+      let path = "\(folder)/bash"
+      if isExecutable(path) { return path }
+    }
+    return "sh"
+  }
+}

@@ -1,0 +1,141 @@
+import Glibc
+import PerdureModel
+import Synchronization
+
+/// Watches paths of a tree: what the kernel tells is only the reason to look, and what is reported is
+/// what looks different then.
+final class TreeWatch: FileWatch {
+  /// One target with its path.
+  struct Target: Sendable {
+    var path: VirtualPath
+    var target: WatchTarget
+  }
+
+  private struct State {
+    var isClosed = false
+    var hasEnded = false
+    var mode: WatchMode = .native
+    var closing: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private static let settling: Int64 = 50_000_000
+  private static let interval: Int64 = 2_000_000_000
+
+  private let tree: FileTree
+  private let targets: [Target]
+  private let onChange: @Sendable (FileChange) -> Void
+  private let state = Mutex(State())
+  private let bell = Mutex<Bell?>(nil)
+
+  init(_ tree: FileTree, _ targets: [Target], _ onChange: @escaping @Sendable (FileChange) -> Void)
+  {
+    self.tree = tree
+    self.targets = targets
+    self.onChange = onChange
+  }
+
+  var mode: WatchMode { state.withLock { $0.mode } }
+
+  /// Returns once everything is covered.
+  func start() async throws(FileError) {
+    let result = await withCheckedContinuation {
+      (continuation: CheckedContinuation<Result<Void, FileError>, Never>) in
+      let isStarted = WorkThreads.start { [self] in run(continuation) }
+      if !isStarted {
+        state.withLock { $0.hasEnded = true }
+        continuation.resume(
+          returning: .failure(FileError(.unknown, "no thread could be started for a watch"))
+        )
+      }
+    }
+    try result.get()
+  }
+
+  func close() async {
+    state.withLock { $0.isClosed = true }
+    bell.withLock { $0 }?.ring()
+    await withCheckedContinuation { continuation in
+      let hasEnded = state.withLock { state in
+        if !state.hasEnded { state.closing.append(continuation) }
+        return state.hasEnded
+      }
+      if hasEnded { continuation.resume() }
+    }
+  }
+
+  private var isClosed: Bool { state.withLock { $0.isClosed } }
+
+  // MARK: The thread
+
+  private func run(_ started: CheckedContinuation<Result<Void, FileError>, Never>) {
+    switch Result(catching: { () throws(FileError) in try cover() }) {
+    case .success((var coverage, let bell)):
+      started.resume(returning: .success(()))
+      follow(&coverage, bell)
+    case .failure(let error): started.resume(returning: .failure(error))
+    }
+    let closing = state.withLock { state in
+      state.hasEnded = true
+      defer { state.closing = [] }
+      return state.closing
+    }
+    for continuation in closing { continuation.resume() }
+  }
+
+  private func cover() throws(FileError) -> (WatchCoverage, Bell) {
+    var coverage = WatchCoverage(tree, targets)
+    do {
+      let bell = try Bell()
+      self.bell.withLock { $0 = bell }
+      try coverage.look()
+      state.withLock { $0.mode = coverage.mode }
+      return (coverage, bell)
+    } catch let failure as SystemFailure {
+      throw FileError(.unknown, "no watch can be made: \(failure.text)")
+    } catch let error as FileError {
+      throw error
+    } catch {
+      throw FileError(.unknown, "no watch can be made: \(error)")
+    }
+  }
+
+  private func follow(_ coverage: inout WatchCoverage, _ bell: Bell) {
+    while !isClosed {
+      let now = monotonicNanoseconds()
+      let isPolling = coverage.mode == .polling
+      _ = Readiness.wait(
+        bell.descriptor,
+        coverage.source?.descriptor,
+        until: isPolling ? now + Self.interval : nil
+      )
+      if isClosed { return }
+      var news = coverage.source?.take() ?? .changed
+      // What belongs together arrives within a moment.
+      _ = Readiness.wait(bell.descriptor, until: monotonicNanoseconds() + Self.settling)
+      if isClosed { return }
+      news.formUnion(coverage.source?.take() ?? [])
+      if !news.isEmpty || isPolling { report(&coverage, news) }
+    }
+  }
+
+  private func report(_ coverage: inout WatchCoverage, _ news: ChangeSource.News) {
+    let before = coverage.snapshot
+    let wasPolling = coverage.mode == .polling
+    do {
+      try coverage.look()
+    } catch {
+      onChange(.failed(error))
+      state.withLock { $0.isClosed = true }
+      return
+    }
+    state.withLock { $0.mode = coverage.mode }
+    if news.contains(.overflow) || (coverage.mode == .polling) != wasPolling {
+      onChange(.overflow)
+      return
+    }
+    let changed = coverage.snapshot.changes(since: before)
+    guard !changed.isEmpty else { return }
+    let paths = changed.map { $0.text }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    onChange(.paths(paths))
+  }
+}
