@@ -191,6 +191,9 @@ public final class Harness: Sendable {
   /// commits it, and may add to that commit; if it throws, nothing is written. Tables cannot be
   /// read there any more, documents can. It runs for the conversations that it creates itself, too.
   ///
+  /// `environment` gives tools, sections and plugins files and processes to work with; without one
+  /// they have none. Throws `file` if its folder cannot be opened.
+  ///
   /// With `onWake` no timer wakes sleeping tasks: it is told whenever it changes when the store
   /// needs a process, and the host calls `resume` then.
   ///
@@ -201,6 +204,7 @@ public final class Harness: Sendable {
     extensions: [Extension] = [],
     pinned: [String] = [],
     settings: @escaping @Sendable () -> HarnessSettings = { HarnessSettings() },
+    environment: EnvironmentChoice? = nil,
     clock: any HostClock = SystemClock(),
     onConversationCreated: (
       @Sendable (Transaction, ConversationRecord) async throws -> Void
@@ -211,6 +215,7 @@ public final class Harness: Sendable {
   ) async throws -> Harness {
     let registry = Registry(pinned: pinned)
     for value in extensions { try registry.install(value) }
+    let makeEnvironment = try environment?.maker()
     let storage = try await location.open()
     var creation: Session.CreationHook?
     if let onConversationCreated {
@@ -225,6 +230,7 @@ public final class Harness: Sendable {
       clock: clock,
       report: onReport,
       conversationCreated: creation,
+      environment: makeEnvironment,
       onWake: tellWake
     )
     let harness = Harness(engine: try await Engine.open(storage, options))
