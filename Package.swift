@@ -167,6 +167,12 @@ let package = Package(
       swiftSettings: base
     ),
     .executableTarget(
+      name: "SandboxProcess",
+      dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureSandbox", "PerdureValue"],
+      path: "Tests/SandboxProcess",
+      swiftSettings: base
+    ),
+    .executableTarget(
       name: "TaskProcess",
       dependencies: ["Perdure"],
       path: "Tests/TaskProcess",
@@ -210,7 +216,10 @@ let package = Package(
     ),
     .testTarget(
       name: "PerdureSandboxTests",
-      dependencies: ["PerdureModel", "PerdureSandbox"],
+      dependencies: [
+        "CPerdureLinux", "PerdureModel", "PerdureSandbox", "PerdureTestKit", "PerdureValue",
+        "SandboxProcess", "TestPrograms",
+      ],
       swiftSettings: base
     ),
     .testTarget(

@@ -1,0 +1,78 @@
+import PerdureModel
+import PerdureValue
+
+/// The files below a folder that searches look at, within bounds.
+struct FileWalk: Sendable {
+  private static let mostEntries = 50_000
+  private static let mostBytes = 8 << 20
+  private static let mostFolders = 10_000
+
+  var listing: FileListing
+  /// The folder to which the paths are relative.
+  let folder: String
+
+  /// Lists what git does not ignore, where the environment can tell; else everything but `.git`.
+  init(_ env: any Environment, _ folder: String) async throws {
+    self.folder = folder
+    let bounds = ListingBounds(maxEntries: Self.mostEntries, maxBytes: Self.mostBytes)
+    do {
+      listing = try await env.listFiles(folder, bounds)
+    } catch {
+      guard error.code == .notSupported else { throw error }
+      listing = FileListing(entries: [], truncated: false)
+      var folders = 0
+      try await walk(env, folder, "", &folders)
+    }
+  }
+
+  private mutating func walk(
+    _ env: any Environment,
+    _ folder: String,
+    _ prefix: String,
+    _ folders: inout Int
+  ) async throws {
+    folders += 1
+    guard folders <= Self.mostFolders else {
+      listing.truncated = true
+      return
+    }
+    let entries = try await env.listFolder(folder).sorted {
+      $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
+    }
+    for entry in entries where entry.name != ".git" {
+      guard listing.entries.count < Self.mostEntries else {
+        listing.truncated = true
+        return
+      }
+      let path = prefix + entry.name
+      listing.entries.append(FileListing.Entry(path: path, kind: entry.kind))
+      guard entry.kind == .directory else { continue }
+      try await walk(env, "\(folder)/\(entry.name)", path + "/", &folders)
+    }
+  }
+
+  /// What is said if there was more than the bounds allow.
+  var remark: ToolDiagnostic? {
+    guard listing.truncated else { return nil }
+    return ToolDiagnostic(
+      .warn,
+      "Only the first \(listing.entries.count) files and folders were looked at. Search in a folder"
+        + " further down.",
+      code: "truncated"
+    )
+  }
+}
+
+/// A pattern for paths as tools take it: alternatives in braces, and names at any depth.
+struct PathFilter: Sendable {
+  private let patterns: [GlobPattern]
+
+  init(_ text: String) {
+    let trimmed = text.hasPrefix("./") ? String(text.dropFirst(2)) : text
+    // A pattern without a slash is about names, wherever they are.
+    let anywhere = trimmed.contains("/") ? trimmed : "**/\(trimmed)"
+    patterns = GlobPattern.expanded(anywhere).map { GlobPattern($0) }
+  }
+
+  func fits(_ path: String) -> Bool { patterns.contains { $0.fits(path) } }
+}

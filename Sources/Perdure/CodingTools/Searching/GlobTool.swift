@@ -1,0 +1,61 @@
+import PerdureModel
+import PerdureValue
+
+/// The tool `glob`.
+struct GlobTool: Sendable {
+  let options: CodingToolOptions
+
+  private static let usual = 1_000
+
+  var tool: Tool {
+    Tool(
+      name: "glob",
+      description: """
+        Finds files and folders by a pattern such as *.swift, src/**/*.{c,h} or docs/*. Leaves out \
+        what git ignores. A pattern without / fits names in all folders.
+        """,
+      parameters: [
+        "type": "object",
+        "required": ["pattern"],
+        "properties": [
+          "pattern": ["type": "string", "description": "With *, ?, [a-z], ** and {a,b}."],
+          "path": ["type": "string", "description": "The folder; absent: the working folder."],
+          "limit": [
+            "type": "integer", "minimum": 1, "description": "How many to show; 1000 if absent.",
+          ],
+        ],
+      ],
+      replay: .safe
+    ) { call in try await run(call) }
+  }
+
+  private func run(_ call: ToolCall) async throws -> ToolResult {
+    let env = try call.requireEnvironment()
+    let limit = Int(clamping: call.arguments["limit"]?.int ?? Int64(Self.usual))
+    let pattern = call.arguments["pattern"]?.text ?? ""
+    guard limit > 0, !pattern.isEmpty else {
+      throw PerdureError(.invalidInput, "a pattern and a limit of at least 1 are needed")
+    }
+    let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? ".")
+    let walk = try await FileWalk(env, path)
+    let filter = PathFilter(pattern)
+    let found = walk.listing.entries.filter { filter.fits($0.path) }
+    var result = ToolResult.text(
+      found.isEmpty
+        ? "Nothing fits."
+        : found.prefix(limit).map { $0.kind == .directory ? "\($0.path)/" : $0.path }
+          .joined(separator: "\n")
+    )
+    if found.count > limit {
+      result.diagnostics.append(
+        ToolDiagnostic(
+          .info,
+          "Showing \(limit) of \(found.count). Use limit or a narrower pattern.",
+          code: "truncated"
+        )
+      )
+    }
+    if let remark = walk.remark { result.diagnostics.append(remark) }
+    return result
+  }
+}
