@@ -29,9 +29,11 @@ let package = Package(
     // C
     .target(name: "CPerdureABI"),
     .target(name: "CPerdureCheck", dependencies: ["CPerdureABI"]),
-    .target(name: "CPerdureLinux", linkerSettings: [.linkedLibrary("curl")]),
-    .target(name: "CPerdureSQLite", dependencies: ["CSQLite"]),
+    // Apart from the rest of C, because the runner must not wait for libcurl and all that it loads.
+    .target(name: "CPerdureCurl", dependencies: ["CCurl"]),
+    .target(name: "CPerdureLinux"),
     .target(name: "CPerdureSDK"),
+    .target(name: "CPerdureSQLite", dependencies: ["CSQLite"]),
     .systemLibrary(
       name: "CCurl",
       pkgConfig: "libcurl",
@@ -84,7 +86,9 @@ let package = Package(
     ),
     .target(
       name: "PerdureProviders",
-      dependencies: ["CCurl", "CPerdureLinux", "PerdureModel", "PerdureValue"],
+      dependencies: [
+        "CCurl", "CPerdureCurl", "CPerdureLinux", "PerdureModel", "PerdureValue",
+      ],
       swiftSettings: base
     ),
     .target(

@@ -12,6 +12,7 @@ private let mayImport: [String: Set<String>] = {
   return [
     "CPerdureABI": [],
     "CPerdureCheck": ["CPerdureABI"],
+    "CPerdureCurl": ["CCurl"],
     "CPerdureLinux": [],
     "CPerdureSQLite": ["CSQLite"],
     "CPerdureSDK": [],
@@ -21,7 +22,7 @@ private let mayImport: [String: Set<String>] = {
     "PerdureStorage": base.union(["CSQLite", "CPerdureLinux", "CPerdureSQLite"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),
     "PerdureSandboxLauncher": [],
-    "PerdureProviders": base.union(["CCurl", "CPerdureLinux"]),
+    "PerdureProviders": base.union(["CCurl", "CPerdureCurl", "CPerdureLinux"]),
     "PerdurePluginHost": base.union([
       "CPerdureABI", "CPerdureCheck", "CPerdureLinux", "CFFI", "CSodium",
     ]),

@@ -10,7 +10,6 @@
 #include "perdure_clock.h"
 #include "perdure_command.h"
 #include "perdure_copies.h"
-#include "perdure_curl.h"
 #include "perdure_executor.h"
 #include "perdure_files.h"
 #include "perdure_process.h"

@@ -1,5 +1,5 @@
 import CCurl
-import CPerdureLinux
+import CPerdureCurl
 import Glibc
 
 /// libcurl's multi interface; all of it happens on one thread of its own.

@@ -1,5 +1,5 @@
 import CCurl
-import CPerdureLinux
+import CPerdureCurl
 import Glibc
 
 /// A running transfer; lives on the thread of the loop and never leaves it.
