@@ -133,7 +133,7 @@ struct Payload: Sendable {
   func object() throws(BorderProblem) -> JSONObject {
     if type == .parts { return try Parts(bytes).object() }
     guard type == .json else { throw .mediaType(type.name) }
-    guard !bytes.isEmpty else { return [:] }
+    guard !bytes.isEmpty else { return JSONObject() }
     return try Self.object(bytes)
   }
 

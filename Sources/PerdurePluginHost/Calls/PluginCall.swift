@@ -47,8 +47,6 @@ final class PluginCall: Sendable {
   let operations: (any CallOperations)?
   /// Where it stands in the engine.
   let place: CallPlace
-  /// What was read for a commit that is still to come.
-  let transactions = CallTransactions()
   private let state = Mutex(State())
 
   private struct State {
@@ -72,6 +70,14 @@ final class PluginCall: Sendable {
     var timer: CallTimer?
     var pauses = 0
     var streams: StreamTable?
+    var transactions: CallTransactions?
+  }
+
+  /// What the end of a call leaves to whoever ended it.
+  struct Leftovers {
+    var requests: Set<UInt64>
+    var streams: StreamTable?
+    var transactions: CallTransactions?
   }
 
   init(
@@ -125,12 +131,15 @@ final class PluginCall: Sendable {
     }
   }
 
-  /// Closes its streams.
-  func closeStreams() { state.withLock { $0.streams }?.closeAll() }
-
-  /// Whether there is an outcome or a refusal for the reader.
-  var hasEnded: Bool {
-    state.withLock { $0.news.outcome != nil || $0.news.refusal != nil }
+  /// What was read for a commit that is still to come.
+  var transactions: CallTransactions {
+    state.withLock { state in
+      if let transactions = state.transactions { return transactions }
+      let transactions = CallTransactions()
+      if state.settled { transactions.close() }
+      state.transactions = transactions
+      return transactions
+    }
   }
 
   /// Notes that the run of its task is over.
@@ -185,9 +194,15 @@ final class PluginCall: Sendable {
   }
 
   /// Ends the call; the first outcome counts.
-  func settle(_ outcome: CallOutcome) {
+  @discardableResult func settle(_ outcome: CallOutcome) -> Leftovers {
     deliver { state in
-      guard !state.settled else { return }
+      defer { state.requests = [] }
+      let left = Leftovers(
+        requests: state.requests,
+        streams: state.streams,
+        transactions: state.transactions
+      )
+      guard !state.settled else { return left }
       state.settled = true
       state.onCancel = nil
       if state.commits.isEmpty {
@@ -195,6 +210,7 @@ final class PluginCall: Sendable {
       } else {
         state.heldOutcome = outcome
       }
+      return left
     }
   }
 
@@ -239,6 +255,14 @@ final class PluginCall: Sendable {
         return Self.take(&state)
       }
       if let news { continuation.resume(returning: news) }
+    }
+  }
+
+  /// Takes what has happened, if the call has ended.
+  func takeEnd() -> News? {
+    state.withLock { state in
+      guard state.news.outcome != nil || state.news.refusal != nil else { return nil }
+      return Self.take(&state)
     }
   }
 

@@ -38,8 +38,11 @@ extension PluginCore {
     do throws(BorderProblem) {
       switch call.kind {
       case _ where call.kind.isTool && payload.isMessage:
-        let members = try call.place.images.restored(.object(try payload.object()), at: "")
-        settle(call, .tool(try ToolCompletion.decode(members.object ?? [:])))
+        var members = try payload.object()
+        if !members.isEmpty {
+          members = try call.place.images.restored(.object(members), at: "").object ?? members
+        }
+        settle(call, .tool(try ToolCompletion.decode(members)))
       case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))
       case _ where call.kind.isSection && payload.type == .text:
         let object: JSONObject = ["text": .string(JSONString(try payload.text()))]

@@ -211,13 +211,14 @@ final class PluginCore: Sendable {
   /// Counts a call that has begun.
   func note(_ call: PluginCall) { live.withLock { $0.calls[ObjectIdentifier(call)] = call } }
 
-  /// Starts a call on the calling thread; returns how long the plugin's code took.
+  /// Starts a call on the calling thread, with a deadline in so many nanoseconds; returns how long the
+  /// plugin's code took.
   func startHere(
     _ call: PluginCall,
     _ code: MappedCode,
     target: ImmortalName,
     input: [UInt8],
-    deadline: UInt64
+    within nanoseconds: Int64
   ) -> Int64 {
     guard let id = calls.open(call) else {
       call.refused(BorderCode.busy.rawValue)
@@ -226,8 +227,10 @@ final class PluginCore: Sendable {
     _ = call.bind(id)
     note(call)
     let begin = environment.clock.monotonic()
+    let (sum, overflow) = begin.addingReportingOverflow(nanoseconds)
+    let deadline = overflow ? UInt64(Int64.max) : UInt64(max(0, sum))
     let status = code.start(id, target: target, input: input, deadline: deadline)
-    let nanoseconds = environment.clock.monotonic() &- begin
+    let taken = environment.clock.monotonic() &- begin
     if status != 0 {
       if end(call, id) {
         call.refused(status)
@@ -235,7 +238,7 @@ final class PluginCore: Sendable {
         strike("refused \(call.label) after it had completed it")
       }
     }
-    return nanoseconds
+    return taken
   }
 
   /// Takes the id from the plugin; `false` if the call was over.
@@ -339,11 +342,11 @@ final class PluginCore: Sendable {
 
   func settle(_ call: PluginCall, _ outcome: CallOutcome) {
     forget(call)
-    call.settle(outcome)
+    let left = call.settle(outcome)
     if relay != nil { return }
-    for request in call.takeRequests() { cancelRequest(request, reason: "parent") }
-    call.transactions.close()
-    call.closeStreams()
+    for request in left.requests { cancelRequest(request, reason: "parent") }
+    left.transactions?.close()
+    left.streams?.closeAll()
   }
 
   // MARK: Requests

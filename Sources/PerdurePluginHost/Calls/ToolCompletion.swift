@@ -20,6 +20,7 @@ enum ToolCompletion {
 
   /// Gives the result that the object stands for; members it does not know are ignored.
   static func decode(_ object: JSONObject) throws(BorderProblem) -> ToolResult {
+    if object.isEmpty { return ToolResult() }
     var reader = FieldReader(object)
     var result = ToolResult()
     result.output = try reader.optionalArray("output", contentItem)

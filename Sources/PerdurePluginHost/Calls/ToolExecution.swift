@@ -25,7 +25,7 @@ struct ToolExecution: Sendable {
       error.code = "tool_unavailable"
       throw error
     }
-    let input = JSON.object(message(for: call)).encoded
+    let input = message(for: call)
     guard input.count <= 16 << 20 else {
       throw PerdureError(
         "invalid_arguments",
@@ -149,27 +149,21 @@ struct ToolExecution: Sendable {
   }
 
   /// The input as docs/plugins.md has it.
-  private func message(for call: ToolCall) -> JSONObject {
-    var message: JSONObject = [
-      "ctx": [
-        "conversation": call.conversationId.json, "task": call.taskId.json, "kind": "pi.tool",
-        "now": .int(call.host.clock().now), "settings": .int(Int64(core.settingsRevision)),
-      ],
-      "callId": .string(call.callId), "arguments": call.arguments,
-      "replay": .string(call.replay.rawValue),
-    ]
-    if call.recovered { message["recovered"] = true }
-    if let parent = call.parent {
-      message["parent"] = ["task": parent.taskId.json, "callId": .string(parent.callId)]
+  private func message(for call: ToolCall) -> [UInt8] {
+    ContributionMessage.encoded(
+      core,
+      now: call.host.clock().now,
+      conversation: call.conversationId,
+      task: call.taskId,
+      kind: "pi.tool"
+    ) { writer in
+      writer.member("callId", call.callId)
+      writer.member("arguments", call.arguments)
+      writer.member("replay", JSONString(call.replay.rawValue))
+      if call.recovered { writer.member("recovered", .bool(true)) }
+      if let parent = call.parent { ContributionMessage.write(parent, to: &writer) }
+      if let window = call.outputWindow { ContributionMessage.write(window, to: &writer) }
     }
-    if let window = call.outputWindow {
-      message["outputWindow"] = [
-        "maxBytes": .int(window.maxBytes), "maxLines": .int(window.maxLines),
-        "minIntervalMs": .int(window.minIntervalMs),
-        "bytesPerSecond": .int(window.bytesPerSecond),
-      ]
-    }
-    return message
   }
 }
 

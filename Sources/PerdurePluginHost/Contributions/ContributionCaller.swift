@@ -26,11 +26,10 @@ struct ContributionCaller: Sendable {
   /// Throws what the plugin failed with; `pluginDown` if the plugin takes no calls any more.
   func call<Value: Sendable>(
     _ input: [UInt8],
-    _ place: CallPlace,
+    _ place: consuming CallPlace,
     decode: @escaping @Sendable (JSONObject) throws(BorderProblem) -> Value
   ) async throws -> Value {
     let answer = Decoded<Value>()
-    var place = place
     place.check = { (object: JSONObject) throws(BorderProblem) in
       answer.value = try decode(object)
     }
@@ -44,10 +43,19 @@ struct ContributionCaller: Sendable {
   }
 
   /// Makes one call and returns how it ended.
-  func outcome(_ input: [UInt8], _ place: CallPlace) async throws -> CallOutcome {
+  func outcome(_ input: [UInt8], _ place: consuming CallPlace) async throws -> CallOutcome {
     guard !core.isDown else { throw core.downError }
     guard input.count <= Self.inputLimit else { throw failure("would be given more than 16 MiB") }
-    if let inline, inline.isOn, let end = try await here(input, place, inline) { return end }
+    if let inline, inline.isOn {
+      place.isInline = true
+      if let end = try await here(input, place, inline) { return end }
+      place.isInline = false
+    }
+    return try await elsewhere(input, place)
+  }
+
+  /// Makes the call on a thread of the plugin.
+  private func elsewhere(_ input: [UInt8], _ place: CallPlace) async throws -> CallOutcome {
     let ongoing = OngoingCall(core, core.environment.clock, times)
     ongoing.timer.start()
     defer { ongoing.timer.stop() }
@@ -176,20 +184,17 @@ struct ContributionCaller: Sendable {
   ) async throws -> CallOutcome? {
     guard case .mapped(let code) = code, core.slots.take(use) else { return nil }
     defer { core.slots.give(use) }
-    var place = place
-    place.isInline = true
     let running = make(place)
     let nanoseconds = core.startHere(
       running,
       code,
       target: target,
       input: input,
-      deadline: deadline
+      within: times.deadline
     )
-    let isAnswered = running.hasEnded
-    inline.note(nanoseconds, answered: isAnswered || place.inner != nil, label, core)
-    if isAnswered {
-      let news = await running.next()
+    let news = running.takeEnd()
+    inline.note(nanoseconds, answered: news != nil || place.inner != nil, label, core)
+    if let news {
       if news.refusal == BorderCode.busy.rawValue { return nil }
       if let code = news.refusal { throw refusal(code) }
       if let outcome = news.outcome { return try Self.result(outcome) }

@@ -3,21 +3,25 @@ import PerdureValue
 
 /// What contributions are told, as docs/plugins.md has it.
 enum ContributionMessage {
-  /// The member `ctx` of every call.
-  static func context(
+  /// The text of a message: the member `ctx` that every call has, and what `body` writes.
+  static func encoded(
     _ core: PluginCore,
     now: Int64,
     conversation: ConversationID? = nil,
     task: TaskID? = nil,
-    kind: String? = nil
-  ) -> JSON {
-    var context = JSONObject()
-    if let conversation { context["conversation"] = conversation.json }
-    if let task { context["task"] = task.json }
-    if let kind { context["kind"] = .string(kind) }
-    context["now"] = .int(now)
-    context["settings"] = .int(Int64(core.settingsRevision))
-    return .object(context)
+    kind: String? = nil,
+    _ body: (inout JSONWriter) -> Void = { _ in }
+  ) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.begin("ctx")
+    if let conversation { writer.member("conversation", conversation.value) }
+    if let task { writer.member("task", task.value) }
+    if let kind { writer.member("kind", JSONString(kind)) }
+    writer.member("now", now)
+    writer.member("settings", Int64(core.settingsRevision))
+    writer.end()
+    body(&writer)
+    return writer.finished()
   }
 
   /// What a conversation's choices come to.
@@ -36,22 +40,36 @@ enum ContributionMessage {
 
   static func names(_ names: [String]) -> JSON { .array(names.map { .string($0) }) }
 
-  /// A call of a tool, as hooks see it.
-  static func call(_ call: HookedCall, _ images: ImageTable) -> JSON {
-    var object: JSONObject = [
-      "id": .string(call.id), "name": .string(call.name),
-      "arguments": images.elided(call.arguments),
-    ]
-    if let parent = call.parent {
-      object["parent"] = ["task": parent.taskId.json, "callId": .string(parent.callId)]
-    }
-    return .object(object)
+  /// Writes a call of a tool, as hooks see it.
+  static func write(
+    _ call: HookedCall,
+    _ images: ImageTable,
+    to writer: inout JSONWriter
+  ) {
+    writer.begin("call")
+    writer.member("id", call.id)
+    writer.member("name", call.name)
+    writer.member("arguments", images.elided(call.arguments))
+    if let parent = call.parent { write(parent, to: &writer) }
+    writer.end()
   }
 
-  static func tool(_ call: HookedCall) -> JSON {
-    var object: JSONObject = ["replay": .string(call.replay.rawValue)]
-    if let name = call.extensionName { object["extension"] = .string(name) }
-    return .object(object)
+  /// Writes the call within which another one is made.
+  static func write(_ parent: HookedCall.Parent, to writer: inout JSONWriter) {
+    writer.begin("parent")
+    writer.member("task", parent.taskId.value)
+    writer.member("callId", parent.callId)
+    writer.end()
+  }
+
+  /// Writes how much output is shown.
+  static func write(_ window: OutputWindowHint, to writer: inout JSONWriter) {
+    writer.begin("outputWindow")
+    writer.member("maxBytes", Int64(window.maxBytes))
+    writer.member("maxLines", Int64(window.maxLines))
+    writer.member("minIntervalMs", Int64(window.minIntervalMs))
+    writer.member("bytesPerSecond", Int64(window.bytesPerSecond))
+    writer.end()
   }
 
   static func consent(_ consent: HookedCall.Consent) -> JSON {
@@ -80,49 +98,44 @@ enum ContributionMessage {
 
   /// What a section is made from.
   static func section(_ core: PluginCore, _ input: PromptInput) -> [UInt8] {
-    JSON.object([
-      "ctx": context(
-        core,
-        now: input.read.now(),
-        conversation: input.conversationId,
-        task: (input.read as? any HookContext)?.taskId,
-        kind: "pi.generation"
-      ),
-      "agent": agent(input.agent),
-      "shown": .object(
-        JSONObject(
+    encoded(
+      core,
+      now: input.read.now(),
+      conversation: input.conversationId,
+      task: (input.read as? any HookContext)?.taskId,
+      kind: "pi.generation"
+    ) { writer in
+      writer.member("agent", agent(input.agent))
+      writer.begin("shown")
+      writer.members(
+        of: JSONObject(
           input.shown.sorted { $0.key < $1.key }.map {
             (JSONString($0.key), JSON.string($0.value))
           }
         )
-      ),
-    ]).encoded
+      )
+      writer.end()
+    }
   }
 
   /// What the wrap of a tool is called with.
   static func wrappedCall(_ core: PluginCore, _ call: ToolCall, _ tool: Tool) -> [UInt8] {
-    var message: JSONObject = [
-      "ctx": context(
-        core,
-        now: call.host.clock().now,
-        conversation: call.conversationId,
-        task: call.taskId,
-        kind: "pi.tool"
-      ),
-      "callId": .string(call.callId), "arguments": call.arguments,
-      "replay": .string(call.replay.rawValue),
-    ]
-    if call.recovered { message["recovered"] = true }
-    if let window = call.outputWindow {
-      message["outputWindow"] = [
-        "maxBytes": .int(window.maxBytes), "maxLines": .int(window.maxLines),
-        "minIntervalMs": .int(window.minIntervalMs),
-        "bytesPerSecond": .int(window.bytesPerSecond),
-      ]
+    encoded(
+      core,
+      now: call.host.clock().now,
+      conversation: call.conversationId,
+      task: call.taskId,
+      kind: "pi.tool"
+    ) { writer in
+      writer.member("callId", call.callId)
+      writer.member("arguments", call.arguments)
+      writer.member("replay", JSONString(call.replay.rawValue))
+      if call.recovered { writer.member("recovered", .bool(true)) }
+      if let window = call.outputWindow { write(window, to: &writer) }
+      writer.begin("tool")
+      writer.member("name", JSONString(tool.name))
+      if let owner = tool.owner { writer.member("extension", JSONString(owner)) }
+      writer.end()
     }
-    var described: JSONObject = ["name": .string(tool.name)]
-    if let owner = tool.owner { described["extension"] = .string(owner) }
-    message["tool"] = .object(described)
-    return JSON.object(message).encoded
   }
 }

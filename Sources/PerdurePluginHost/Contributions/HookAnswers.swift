@@ -7,6 +7,11 @@ struct HookAnswers: Sendable {
   /// Whether the plugin may ask people.
   let mayAsk: Bool
 
+  private static let ofRequest: Set<String> = ["messages", "deny"]
+  private static let ofCall: Set<String> = ["arguments", "deny", "ask"]
+  private static let ofResult: Set<String> = ["result", "deny"]
+  private static let ofAbort: Set<String> = ["result"]
+  private static let ofCompaction: Set<String> = ["decline", "summary", "deny"]
   private static let decisions: Set<String> = [
     "messages", "arguments", "result", "continue", "decline", "summary", "value", "deny", "ask",
   ]
@@ -19,6 +24,7 @@ struct HookAnswers: Sendable {
     _ reader: inout FieldReader,
     _ allowed: Set<String>
   ) throws(BorderProblem) -> String? {
+    if reader.members.isEmpty { return nil }
     let present = reader.members.keys.map(\.string).filter { Self.decisions.contains($0) }
     guard let name = present.first else { return nil }
     guard present.count == 1 else {
@@ -74,7 +80,7 @@ struct HookAnswers: Sendable {
     _ messages: [JSON],
     _ images: ImageTable
   ) throws(BorderProblem) -> RequestDecision {
-    try read(object, ["messages", "deny"]) { (reader, name) throws(BorderProblem) in
+    try read(object, Self.ofRequest) { (reader, name) throws(BorderProblem) in
       switch name {
       case "messages":
         let changed = try reader.optionalArray("messages") { (value, at) throws(BorderProblem) in
@@ -122,7 +128,7 @@ struct HookAnswers: Sendable {
     _ object: JSONObject,
     _ images: ImageTable
   ) throws(BorderProblem) -> CallDecision {
-    try read(object, ["arguments", "deny", "ask"]) { (reader, name) throws(BorderProblem) in
+    try read(object, Self.ofCall) { (reader, name) throws(BorderProblem) in
       switch name {
       case "arguments":
         let arguments = try reader.required("arguments", reader.object("arguments")).members
@@ -170,7 +176,7 @@ struct HookAnswers: Sendable {
     _ object: JSONObject,
     _ images: ImageTable
   ) throws(BorderProblem) -> ResultDecision {
-    let allowed: Set<String> = hook.point == "onAbort" ? ["result"] : ["result", "deny"]
+    let allowed = hook.point == "onAbort" ? Self.ofAbort : Self.ofResult
     return try read(object, allowed) { (reader, name) throws(BorderProblem) in
       switch name {
       case "result":
@@ -184,7 +190,7 @@ struct HookAnswers: Sendable {
   }
 
   func compaction(_ object: JSONObject) throws(BorderProblem) -> CompactionDecision {
-    try read(object, ["decline", "summary", "deny"]) { (reader, name) throws(BorderProblem) in
+    try read(object, Self.ofCompaction) { (reader, name) throws(BorderProblem) in
       switch name {
       case "decline": return try reader.bool("decline") == true ? .decline : .proceed
       case "summary":

@@ -181,10 +181,9 @@ extension LoadedPlugin {
     _ deadlineMs: Int,
     decode: @escaping @Sendable (JSONObject) throws(BorderProblem) -> Value
   ) async throws -> Value {
-    var input: JSONObject = [
-      "ctx": ContributionMessage.context(core, now: core.environment.clock.now())
-    ]
-    for (key, value) in members { input[key] = value }
+    let input = ContributionMessage.encoded(core, now: core.environment.clock.now()) {
+      $0.members(of: members)
+    }
     let caller = ContributionCaller(
       core: core,
       code: code,
@@ -193,6 +192,6 @@ extension LoadedPlugin {
       label: target,
       times: CallTimes(deadlineMs: deadlineMs, description.manifest.execution)
     )
-    return try await caller.call(JSON.object(input).encoded, CallPlace(), decode: decode)
+    return try await caller.call(input, CallPlace(), decode: decode)
   }
 }

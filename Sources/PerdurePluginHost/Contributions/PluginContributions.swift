@@ -77,11 +77,10 @@ struct PluginContributions: Sendable {
   func preparation(of tool: ManifestTool) -> @Sendable (JSON) async throws -> JSON {
     let caller = pure("tool.prepare:\(tool.name)", "preparation of tool \(tool.name)")
     return { [core] arguments in
-      let message: JSONObject = [
-        "ctx": ContributionMessage.context(core, now: core.environment.clock.now()),
-        "arguments": arguments,
-      ]
-      return try await caller.call(JSON.object(message).encoded, CallPlace()) {
+      let message = ContributionMessage.encoded(core, now: core.environment.clock.now()) {
+        $0.member("arguments", arguments)
+      }
+      return try await caller.call(message, CallPlace()) {
         (object) throws(BorderProblem) in
         var reader = FieldReader(object)
         let arguments = try reader.required("arguments", reader.any("arguments"))

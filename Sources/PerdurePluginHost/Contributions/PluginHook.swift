@@ -34,9 +34,9 @@ struct PluginHook: Sendable {
 
   // MARK: Calls
 
-  private func place(_ context: any ContributionReads) -> CallPlace {
+  private func place(_ context: any HookContext) -> CallPlace {
     var place = CallPlace()
-    place.task = (context as? any HookContext)?.taskId
+    place.task = context.taskId
     place.reads = context
     return place
   }
@@ -44,19 +44,16 @@ struct PluginHook: Sendable {
   private func message(
     _ context: any HookContext,
     _ kind: String,
-    _ members: JSONObject
+    _ body: (inout JSONWriter) -> Void
   ) -> [UInt8] {
-    var message: JSONObject = [
-      "ctx": ContributionMessage.context(
-        core,
-        now: context.now(),
-        conversation: context.conversationId,
-        task: context.taskId,
-        kind: kind
-      )
-    ]
-    for (key, value) in members { message[key] = value }
-    return JSON.object(message).encoded
+    ContributionMessage.encoded(
+      core,
+      now: context.now(),
+      conversation: context.conversationId,
+      task: context.taskId,
+      kind: kind,
+      body
+    )
   }
 
   private var handler: Hook.Handler? {
@@ -97,24 +94,28 @@ struct PluginHook: Sendable {
     if wants("messages") {
       members["messages"] = place.images.elided(.array(request.messages))
     }
-    return try await caller.call(message(context, "pi.generation", members), place) {
-      (object) throws(BorderProblem) in
+    let input = message(context, "pi.generation") { $0.members(of: members) }
+    return try await caller.call(input, place) { (object) throws(BorderProblem) in
       try answers.request(object, request.messages, place.images)
     }
   }
 
   private func watch(_ answer: JSON, _ context: any HookContext) async throws {
     let place = place(context)
-    let members: JSONObject = ["message": place.images.elided(answer)]
-    try await caller.call(message(context, "pi.generation", members), place) {
+    let input = message(context, "pi.generation") {
+      $0.member("message", place.images.elided(answer))
+    }
+    try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.nothing(object)
     }
   }
 
   private func yield(_ answer: JSON, _ context: any HookContext) async throws -> JSON? {
     let place = place(context)
-    let members: JSONObject = ["message": place.images.elided(answer)]
-    return try await caller.call(message(context, "pi.generation", members), place) {
+    let input = message(context, "pi.generation") {
+      $0.member("message", place.images.elided(answer))
+    }
+    return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.continuation(object, place.images)
     }
   }
@@ -124,10 +125,11 @@ struct PluginHook: Sendable {
     _ results: [EntryID],
     _ context: any HookContext
   ) async throws {
-    let members: JSONObject = [
-      "assistant": assistant.json, "results": .array(results.map(\.json)),
-    ]
-    try await caller.call(message(context, "pi.generation", members), place(context)) {
+    let input = message(context, "pi.generation") { writer in
+      writer.member("assistant", assistant.json)
+      writer.member("results", .array(results.map(\.json)))
+    }
+    try await caller.call(input, place(context)) {
       (object) throws(BorderProblem) in try answers.nothing(object)
     }
   }
@@ -139,13 +141,17 @@ struct PluginHook: Sendable {
     _ context: any HookContext
   ) async throws -> CallDecision {
     let place = place(context)
-    let members: JSONObject = [
-      "call": ContributionMessage.call(call, place.images),
-      "tool": ContributionMessage.tool(call),
-      "approvals": .array(call.consents.map(ContributionMessage.consent)),
-    ]
-    return try await caller.call(message(context, "pi.tool", members), place) {
-      (object) throws(BorderProblem) in try answers.call(object, place.images)
+    let images = place.images
+    let input = message(context, "pi.tool") { writer in
+      ContributionMessage.write(call, images, to: &writer)
+      writer.begin("tool")
+      writer.member("replay", JSONString(call.replay.rawValue))
+      if let name = call.extensionName { writer.member("extension", JSONString(name)) }
+      writer.end()
+      writer.member("approvals", .array(call.consents.map(ContributionMessage.consent)))
+    }
+    return try await caller.call(input, place) {
+      (object) throws(BorderProblem) in try answers.call(object, images)
     }
   }
 
@@ -155,12 +161,14 @@ struct PluginHook: Sendable {
     _ context: any HookContext
   ) async throws -> ResultDecision {
     let place = place(context)
-    var members: JSONObject = ["call": ContributionMessage.call(call, place.images)]
-    if let duration = call.durationMs { members["durationMs"] = .int(duration) }
-    if wants("result") {
-      members["result"] = .object(ContributionMessage.result(result, place.images))
+    let input = message(context, "pi.tool") { writer in
+      ContributionMessage.write(call, place.images, to: &writer)
+      if let duration = call.durationMs { writer.member("durationMs", duration) }
+      if wants("result") {
+        writer.member("result", .object(ContributionMessage.result(result, place.images)))
+      }
     }
-    return try await caller.call(message(context, "pi.tool", members), place) {
+    return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.result(object, place.images)
     }
   }
@@ -184,7 +192,8 @@ struct PluginHook: Sendable {
     if wants("messages") {
       members["messages"] = place.images.elided(.array(compaction.messages))
     }
-    return try await caller.call(message(context, "pi.compaction", members), place) {
+    let input = message(context, "pi.compaction") { $0.members(of: members) }
+    return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.compaction(object)
     }
   }
@@ -195,8 +204,10 @@ struct PluginHook: Sendable {
     _ context: any HookContext
   ) async throws -> HookAnswer {
     let place = place(context)
-    let members: JSONObject = ["arguments": place.images.elided(arguments)]
-    return try await caller.call(message(context, kind, members), place) {
+    let input = message(context, kind) {
+      $0.member("arguments", place.images.elided(arguments))
+    }
+    return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.custom(object, place.images)
     }
   }
@@ -206,11 +217,18 @@ struct PluginHook: Sendable {
     _ agent: AgentInfo,
     _ reads: any ContributionReads
   ) async throws {
-    let message = JSON.object([
-      "ctx": ContributionMessage.context(core, now: reads.now(), conversation: record.id),
-      "record": record.json, "agent": ContributionMessage.agent(agent),
-    ]).encoded
-    try await caller.call(message, place(reads)) { (object) throws(BorderProblem) in
+    let input = ContributionMessage.encoded(
+      core,
+      now: reads.now(),
+      conversation: record.id
+    ) { writer in
+      writer.member("record", record.json)
+      writer.member("agent", ContributionMessage.agent(agent))
+    }
+    var place = CallPlace()
+    place.task = (reads as? any HookContext)?.taskId
+    place.reads = reads
+    try await caller.call(input, place) { (object) throws(BorderProblem) in
       try answers.nothing(object)
     }
   }

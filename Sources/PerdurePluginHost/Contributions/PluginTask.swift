@@ -58,11 +58,9 @@ struct PluginTask: Sendable {
   }
 
   private func message(_ members: JSONObject) -> [UInt8] {
-    var message: JSONObject = [
-      "ctx": ContributionMessage.context(core, now: core.environment.clock.now())
-    ]
-    for (key, value) in members { message[key] = value }
-    return JSON.object(message).encoded
+    ContributionMessage.encoded(core, now: core.environment.clock.now()) {
+      $0.members(of: members)
+    }
   }
 
   private func first(_ input: JSON, _ caller: ContributionCaller) async throws -> JSON {
@@ -115,18 +113,16 @@ struct PluginTask: Sendable {
   }
 
   private func message(_ call: ExternalTaskCall, _ images: ImageTable) -> [UInt8] {
-    var message: JSONObject = [
-      "ctx": ContributionMessage.context(
-        core,
-        now: call.operations.clock().now,
-        conversation: call.record.conversationId,
-        task: call.record.id,
-        kind: task.type
-      ),
-      "task": images.elided(call.record.json),
-    ]
-    if let phase = call.phase { message["phase"] = .string(JSONString(phase)) }
-    return JSON.object(message).encoded
+    ContributionMessage.encoded(
+      core,
+      now: call.operations.clock().now,
+      conversation: call.record.conversationId,
+      task: call.record.id,
+      kind: task.type
+    ) { writer in
+      writer.member("task", images.elided(call.record.json))
+      if let phase = call.phase { writer.member("phase", JSONString(phase)) }
+    }
   }
 
   private func finish(
@@ -193,14 +189,14 @@ struct PluginDocument {
       migrates: document.migrates.map { Int64($0) },
       comesWithConversation: document.create == .withConversation,
       migrate: { [core, migration, version = document.version] key, from, value in
-        var message: JSONObject = [
-          "ctx": ContributionMessage.context(core, now: core.environment.clock.now())
-        ]
-        if let key { message["key"] = .string(key) }
-        message["fromVersion"] = .int(from)
-        message["toVersion"] = .int(Int64(version))
-        message["value"] = value
-        return try await migration.call(JSON.object(message).encoded, CallPlace()) {
+        let now = core.environment.clock.now()
+        let message = ContributionMessage.encoded(core, now: now) { writer in
+          if let key { writer.member("key", key) }
+          writer.member("fromVersion", from)
+          writer.member("toVersion", Int64(version))
+          writer.member("value", value)
+        }
+        return try await migration.call(message, CallPlace()) {
           (object) throws(BorderProblem) in
           var reader = FieldReader(object)
           let value = try reader.required("value", reader.object("value"))

@@ -7,7 +7,7 @@ import PerdureValue
 struct FieldReader {
   let members: JSONObject
   let pointer: String
-  private var known: Set<String> = ["must"]
+  private var known = ["must"]
   /// Pointers to members that nobody asked for, here and below; those of `x-` are left out.
   private(set) var unknown: [String] = []
 
@@ -26,7 +26,9 @@ struct FieldReader {
 
   /// Gives a value of any kind.
   mutating func any(_ name: String) -> JSON? {
-    known.insert(name)
+    // Most messages have no members at all.
+    if members.isEmpty { return nil }
+    known.append(name)
     return members[JSONString(name)]
   }
 
@@ -141,6 +143,7 @@ struct FieldReader {
   /// Refuses members that `must` names and nobody asked for, and notes the others; call it after
   /// all were read.
   mutating func finish() throws(BorderProblem) {
+    if members.isEmpty { return }
     for name in try strings("must") where !known.contains(name) {
       throw .shape(
         "a member in \"must\" that this version does not know (\(name))",

@@ -45,7 +45,7 @@ struct JSONPrinter {
     case .null: append("null")
     case .bool(true): append("true")
     case .bool(false): append("false")
-    case .int(let number): append(String(number))
+    case .int(let number): print(number)
     case .double(let number): append(number.isFinite ? "\(number)" : "null")
     case .bigInteger(let digits): append(digits)
     case .string(let string): print(string)
@@ -69,20 +69,40 @@ struct JSONPrinter {
   }
 
   mutating func print(_ string: JSONString) {
-    bytes.append(UInt8(ascii: "\""))
     switch string.form {
-    case .unicode(let text) where !escapesNonASCII:
-      if Self.needsEscapes(text) {
-        for byte in text.utf8 { printByte(byte) }
-      } else {
-        bytes.append(contentsOf: text.utf8)
-      }
+    case .unicode(let text) where !escapesNonASCII: print(text: text)
     case .unicode(let text):
+      bytes.append(UInt8(ascii: "\""))
       for unit in text.utf16 { printUnit(unit) }
+      bytes.append(UInt8(ascii: "\""))
     case .surrogates(let wtf8):
+      bytes.append(UInt8(ascii: "\""))
       for unit in WTF8.utf16Units(wtf8) { printUnit(unit) }
+      bytes.append(UInt8(ascii: "\""))
+    }
+  }
+
+  /// Prints a string with the escapes that JSON demands.
+  mutating func print(text: String) {
+    bytes.append(UInt8(ascii: "\""))
+    if Self.needsEscapes(text) {
+      for byte in text.utf8 { printByte(byte) }
+    } else {
+      bytes.append(contentsOf: text.utf8)
     }
     bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Prints an integer.
+  mutating func print(_ number: Int64) {
+    if number < 0 { bytes.append(UInt8(ascii: "-")) }
+    var rest = number.magnitude
+    let start = bytes.count
+    repeat {
+      bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+      rest /= 10
+    } while rest > 0
+    bytes[start...].reverse()
   }
 
   private static func needsEscapes(_ text: String) -> Bool {
