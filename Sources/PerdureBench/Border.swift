@@ -5,6 +5,8 @@ import PerdurePluginHost
 ///
 /// The plugin is `Tests/Fixtures/Plugins/border.c`; it has the tools `raw`, `text` and `json`.
 struct Border: Sendable {
+  private enum Part { case border, task, inline }
+
   private static let repetitions = 9
 
   private let plugin: LoadedPlugin
@@ -29,15 +31,31 @@ struct Border: Sendable {
       environment: environment
     )
     let border = Border(plugin: plugin, arguments: arguments, calibration: calibration)
-    if !plugin.isIsolated { try border.alone() }
+    let parts = try parts(of: arguments.mode)
+    if parts.contains(.border) { try border.alone() }
     // On the pool of threads on which the engine runs its tasks, not on that of this function.
     try await Task.detached {
-      try await border.taskToTask()
-      try await border.taskToTaskWithJSON()
-      try await border.inlineHook()
-      try await border.inlineWrap()
+      if parts.contains(.task) {
+        try await border.taskToTask()
+        try await border.taskToTaskWithJSON()
+      }
+      if parts.contains(.inline) {
+        try await border.inlineHook()
+        try await border.inlineWrap()
+      }
     }.value
     _ = await plugin.close()
+  }
+
+  /// What a mode measures; the runner has neither a border of its own nor an inline call.
+  private static func parts(of mode: String) throws -> Set<Part> {
+    switch mode {
+    case "": [.border, .task, .inline]
+    case "border": [.border]
+    case "task", "runner": [.task]
+    case "inline": [.inline]
+    default: throw Arguments.wrong("w6 has the modes border, task, inline and runner")
+    }
   }
 
   /// The text of arguments that are 1,024 bytes long.
@@ -62,21 +80,25 @@ struct Border: Sendable {
         throw PerdureError(.pluginFault, "the plugin of the benchmark answered something else")
       }
     }
-    print("perdure border, 1 KiB each way", times, rounds, [])
+    print("perdure border, 1 KiB each way", target: 300, times, rounds, [])
   }
 
   /// The tool as the engine calls it: arguments to text, the plugin's thread, and back.
   private func taskToTask() async throws {
     let tool = try tool("text")
     let parsed = try JSON(parsing: Self.argumentText)
-    try await measure("perdure \(place), 1 KiB each way") { _ = try await call(tool, parsed) }
+    let target = plugin.isIsolated ? 60_000 : 25_000
+    try await measure("perdure \(place), 1 KiB each way", target: target) {
+      _ = try await call(tool, parsed)
+    }
   }
 
   /// The same with what the engine does to arguments before and to JSON results after.
   private func taskToTaskWithJSON() async throws {
     let tool = try tool("json")
     let schema = try JSONSchema(compiling: tool.parameters)
-    try await measure("perdure \(place), 1 KiB each way, parsed and validated") {
+    let target = plugin.isIsolated ? 60_000 : 45_000
+    try await measure("perdure \(place), 1 KiB each way, parsed and validated", target: target) {
       let parsed = schema.coerce(try JSON(parsing: Self.argumentText))
       guard schema.validate(parsed).isEmpty else {
         throw PerdureError(.invalidInput, "the arguments of the benchmark are invalid")
@@ -93,8 +115,8 @@ struct Border: Sendable {
     guard let hook = plugin.extensionValue.hooks.first, case .beforeTool(let body) = hook.handler
     else { throw PerdureError(.pluginRefused, "the plugin \(plugin.id) has no hook") }
     let call = HookedCall(id: "call_7", name: "raw", arguments: ["i": 7])
-    let context = BenchHookContext()
-    try await measureAll("perdure inline hook that does nothing") {
+    let context = DetachedContext(taskId: BenchCallHost.task)
+    try await measureAll("perdure inline hook that does nothing", target: 1_000) {
       _ = try await body(call, context)
     }
   }
@@ -104,7 +126,7 @@ struct Border: Sendable {
     guard let wrap = plugin.extensionValue.wraps.first, case .tool(_, let body) = wrap.target
     else { throw PerdureError(.pluginRefused, "the plugin \(plugin.id) has no wrap") }
     let wrapped = try body(try tool("raw"))
-    try await measureAll("perdure inline wrap that does nothing") {
+    try await measureAll("perdure inline wrap that does nothing", target: 1_000) {
       _ = try await call(wrapped, ["i": 7])
     }
   }
@@ -112,15 +134,21 @@ struct Border: Sendable {
   // MARK: Measuring
 
   /// Measures what is shorter than a look at the clock.
-  private func measureAll(_ name: String, _ body: () async throws -> Void) async throws {
-    let rounds = arguments.count ?? 200_000
+  private func measureAll(
+    _ name: String,
+    target: Int,
+    _ body: () async throws -> Void
+  ) async throws {
+    let rounds = max(1, arguments.count ?? 200_000)
     var times: [Double] = []
+    var work: [Double] = []
     for _ in 0..<Self.repetitions {
-      let start = Machine.now
+      let (start, used) = (Machine.now, Machine.processorTime)
       for _ in 0..<rounds { try await body() }
-      times.append(Double(Machine.now - start) / Double(max(1, rounds)))
+      times.append(Double(Machine.now - start) / Double(rounds))
+      work.append(Double(Machine.processorTime - used) / Double(rounds))
     }
-    print(name, times, rounds, [])
+    print(name, target: target, times, rounds, [], work)
   }
 
   private func tool(_ name: String) throws -> Tool {
@@ -146,7 +174,11 @@ struct Border: Sendable {
     )
   }
 
-  private func measure(_ name: String, _ body: () async throws -> Void) async throws {
+  private func measure(
+    _ name: String,
+    target: Int,
+    _ body: () async throws -> Void
+  ) async throws {
     let rounds = max(1, (arguments.count ?? 200_000) / 20)
     var times: [Double] = []
     var each: [Double] = []
@@ -159,44 +191,34 @@ struct Border: Sendable {
       }
       times.append(Double(Machine.now - begin) / Double(rounds))
     }
-    print(name, times, rounds, each)
+    print(name, target: target, times, rounds, each)
   }
 
-  private func print(_ name: String, _ times: [Double], _ rounds: Int, _ each: [Double]) {
+  private func print(
+    _ name: String,
+    target: Int,
+    _ times: [Double],
+    _ rounds: Int,
+    _ each: [Double],
+    _ work: [Double] = []
+  ) {
     var line = ResultLine("w6", peer: name)
     line.set("ns_per_call", percentile(times, 50))
     line.set("min_ns", times.min() ?? 0)
-    if !each.isEmpty { line.set("p99_ns", percentile(each, 99)) }
+    if !each.isEmpty {
+      line.set("p50_ns", percentile(each, 50))
+      line.set("p99_ns", percentile(each, 99))
+    }
+    // What a busy machine does not add to.
+    if let least = work.min() { line.set("min_cpu_ns", least) }
+    line["target_ns"] = .int(Int64(target))
     line["calls"] = .int(Int64(rounds))
     line.print(calibration)
   }
 }
 
-/// The engine's side of a hook that looks at nothing.
-private struct BenchHookContext: HookContext {
-  var conversationId: ConversationID { .root }
-  var taskId: TaskID { BenchCallHost.task }
-  var agent: AgentInfo { AgentInfo() }
-  var isCancelled: Bool { false }
-  func now() -> Int64 { 1_700_000_000_000 }
-  func settings() throws -> JSON { [:] }
-  func model(_ reference: ModelReference) throws -> ModelInfo? { nil }
-  func entry(_ id: EntryID) async throws -> EntryRecord? { nil }
-  func task(_ id: TaskID) async throws -> TaskRecord? { nil }
-  func messages() async throws -> [JSON] { [] }
-  func document(
-    _ kind: JSONString,
-    of scope: DocumentScope,
-    key: JSONString?
-  ) async throws -> JSON? { nil }
-  func durable() async throws {}
-  func report(_ message: String) {}
-  func memo(_ name: JSONString) async throws -> JSON? { nil }
-  func memo(_ name: JSONString, _ candidate: JSON) async throws -> JSON { candidate }
-}
-
 /// The engine's side of a call that reports nothing.
-private struct BenchCallHost: ToolCallHost {
+struct BenchCallHost: ToolCallHost {
   static let task = TaskID.known(2)
 
   var cancelReason: CancelReason? { nil }

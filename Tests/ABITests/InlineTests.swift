@@ -1,5 +1,6 @@
 import Perdure
 import PerdureModel
+import PerdurePluginHost
 import PerdureTestKit
 import PerdureValue
 import Synchronization
@@ -37,7 +38,7 @@ private final class SteppingClock: HostClock {
     guard case .beforeTool(let body) = hook.handler else { return [] }
     var decisions: [CallDecision] = []
     for _ in 0..<count {
-      decisions.append(try await body(input(), FakeContext(taskId: #require(TaskID(2)))))
+      decisions.append(try await body(input(), DetachedContext(taskId: #require(TaskID(2)))))
     }
     return decisions
   }
@@ -101,27 +102,4 @@ private final class SteppingClock: HostClock {
     #expect(run.codes == ["blocked"])
     #expect(bench.reports.strikes.contains { $0.contains("did not answer the inline") })
   }
-}
-
-/// What a hook may look at where there is no engine.
-private struct FakeContext: HookContext {
-  var conversationId: ConversationID { .root }
-  let taskId: TaskID
-  var agent: AgentInfo { AgentInfo() }
-  var isCancelled: Bool { false }
-  func now() -> Int64 { 1 }
-  func settings() throws -> JSON { [:] }
-  func model(_ reference: ModelReference) throws -> ModelInfo? { nil }
-  func entry(_ id: EntryID) async throws -> EntryRecord? { nil }
-  func task(_ id: TaskID) async throws -> TaskRecord? { nil }
-  func messages() async throws -> [JSON] { [] }
-  func document(
-    _ kind: JSONString,
-    of scope: DocumentScope,
-    key: JSONString?
-  ) async throws -> JSON? { nil }
-  func durable() async throws {}
-  func report(_ message: String) {}
-  func memo(_ name: JSONString) async throws -> JSON? { nil }
-  func memo(_ name: JSONString, _ candidate: JSON) async throws -> JSON { candidate }
 }
