@@ -8,7 +8,7 @@ struct Arguments: Sendable {
   var count: Int?
   /// How many entries a conversation has before what matters.
   var history = 0
-  /// w2: how many conversations run at a time.
+  /// w2 and upgrades: how many conversations run at a time.
   var width = 64
   var sync = "full"
   /// A variant of the workload, such as the replay policy of w7.
@@ -17,8 +17,10 @@ struct Arguments: Sendable {
   var resumes = false
   /// w5 and w7: run the workload in processes of its own and measure those.
   var spawns = false
-  /// w6: the plugin whose tool is called.
+  /// w6 and upgrades: the plugin whose tool is called.
   var plugin = ""
+  /// upgrades: another version of it.
+  var next = ""
 
   static let usage = """
     usage: perdure-bench WORKLOAD --dir DIR [--n N] [--h H] [--sync full|normal] [--mode MODE]
@@ -35,7 +37,11 @@ struct Arguments: Sendable {
       w5      a new store to its first committed answer; prints COMMITTED
               --spawn: times N such processes (9) from their start
       w6      calls of a plugin's tool, N of them in each repetition; --plugin FILE
+              --mode border|task|inline: one part of it
               --mode runner: the plugin in a process of its own
+      upgrades  N upgrades (1,000) between two versions of a plugin while --width prompts (64) call
+              it, and before that 64 without any: --plugin FILE --next FILE
+              --mode runner: the plugin in processes of its own
       w7      ten calls, to be killed in the fifth; --mode safe|unsafe, then again with --resume
               --spawn: kills and resumes by itself
       scale   a store of N entries (1,000,000) in conversations of H (1,000): opening it, its newest
@@ -65,6 +71,7 @@ struct Arguments: Sendable {
       case "--sync": sync = try Self.value(of: word, &words)
       case "--mode": mode = try Self.value(of: word, &words)
       case "--plugin": plugin = try Self.value(of: word, &words)
+      case "--next": next = try Self.value(of: word, &words)
       case "--resume": resumes = true
       case "--spawn": spawns = true
       default: throw Self.wrong("the option \(word) is unknown")

@@ -10,6 +10,8 @@ struct BenchModel: ModelProvider {
 
   let calls: Int
   let stamps: Stamps?
+  /// The tool that it calls.
+  var tool: JSONString = "noop"
 
   func model(_ reference: ModelReference) -> ModelInfo? {
     guard reference == Self.reference else { return nil }
@@ -51,7 +53,7 @@ struct BenchModel: ModelProvider {
     }
     let id = JSONString("call_\(results)")
     return [
-      .blockStart(index: 0, .toolCall(id: id, name: "noop")),
+      .blockStart(index: 0, .toolCall(id: id, name: tool)),
       .blockEnd(index: 0, arguments: ["i": .int(Int64(results))]),
       .finished(.toolUse),
     ]

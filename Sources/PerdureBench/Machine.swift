@@ -17,6 +17,18 @@ enum Machine {
   /// The greatest resident size so far.
   static var peakMegabytes: Double { Double(perdure_bench_peak_kib()) / 1_024 }
 
+  /// What this process has in memory that no file can give back.
+  static var anonymousKibibytes: Int {
+    var text = [CChar](repeating: 0, count: 4_096)
+    guard let file = unsafe fopen("/proc/self/smaps_rollup", "r") else { return 0 }
+    defer { unsafe _ = fclose(file) }
+    let count = unsafe fread(&text, 1, text.count, file)
+    let lines = String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      .split(separator: "\n")
+    guard let line = lines.first(where: { $0.hasPrefix("Anonymous:") }) else { return 0 }
+    return line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+  }
+
   static var now: Int64 { perdure_monotonic_ns() }
 
   /// Makes the folder of the databases unless it is there.

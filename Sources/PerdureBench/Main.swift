@@ -37,6 +37,7 @@ struct Main {
     case "seed": try await Seed.run(arguments)
     case "w5": try await ColdStart.run(arguments)
     case "w6": try await Border.run(arguments)
+    case "upgrades": try await Upgrades.run(arguments)
     case "w7": try await Crash.run(arguments)
     case "sleepers": try await Sleepers.run(arguments)
     case "idle": try await Idle.run(arguments)

@@ -4,7 +4,6 @@ import PerdureModel
 import PerdurePluginHost
 import PerdureTestKit
 import PerdureValue
-import Synchronization
 import Testing
 
 /// A harness that runs with installed plugins, and a model that calls one tool for each prompt.
@@ -436,50 +435,4 @@ struct HotChangeTests {
     #expect(error?.code == "plugins_busy")
     #expect(try bench.installation.list().count == 1)
   }
-
-  @Test func `no call fails while versions follow each other`() async throws {
-    let isLong = ProcessInfo.processInfo.environment["PERDURE_TESTS"] == "long"
-    let (upgrades, callers) = isLong ? (1_000, 64) : (200, 16)
-    let bench = try await HotBench.running()
-    let paths = try ["1.0.0", "1.0.1"].map { try InstallBench.plugin($0) }
-    let answers = try await withThrowingTaskGroup(of: [String].self) { group in
-      let isDone = Latch()
-      for _ in 0..<callers {
-        group.addTask {
-          var answers: [String] = []
-          let conversation = try await bench.harness.createConversation(
-            agent: .init(model: Models.fauxModel)
-          )
-          while !isDone.isSet { answers.append(try await conversation.submit("?").answer()) }
-          return answers
-        }
-      }
-      var choices = InstallBench.unsigned
-      choices.allowsDowngrade = true
-      for number in 1...upgrades {
-        _ = try await bench.plugins.upgrade(paths[number % 2], choices)
-      }
-      isDone.set()
-      return try await group.reduce(into: []) { $0 += $1 }
-    }
-    let wrong = answers.filter { !$0.hasPrefix("It says: 1.0.") }
-    #expect(wrong == [])
-    #expect(answers.count >= callers)
-    await bench.plugins.waitUntilDrained()
-    #expect(try bench.plugins.plugin("test.versions").draining.isEmpty)
-    #expect(bench.reports.messages("plugin_closed") == [])
-    #expect(
-      try FileManager.default.contentsOfDirectory(atPath: bench.folder + "/copies").count == 1
-    )
-    #expect(try await bench.close() == [])
-  }
-}
-
-/// Something that happens once.
-private final class Latch: Sendable {
-  private let state = Mutex(false)
-
-  func set() { state.withLock { $0 = true } }
-
-  var isSet: Bool { state.withLock { $0 } }
 }

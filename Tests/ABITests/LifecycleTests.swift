@@ -86,9 +86,19 @@ struct LifecycleTests {
 
   @Test func `a call after the close is refused`() async throws {
     let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    let tool = try #require(bench.plugin.extensionValue.tools.first { $0.name == "echo" })
     _ = await bench.plugin.close()
-    #expect(await bench.failure("echo")?.code == "tool_unavailable")
+    let error = await #expect(throws: PerdureError.self) { try await bench.call(tool) }
+    #expect(error?.code == "tool_unavailable")
     #expect(await bench.plugin.close() == [])
+  }
+
+  @Test func `a closed plugin contributes nothing any more`() async throws {
+    let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+    #expect(!bench.plugin.extensionValue.tools.isEmpty)
+    _ = await bench.plugin.close()
+    #expect(bench.plugin.extensionValue.tools.isEmpty)
+    #expect(bench.plugin.extensionValue.name == bench.plugin.id)
   }
 
   @Test func `closing cancels calls with the reason drain`() async throws {

@@ -203,7 +203,18 @@ struct PluginBench: Sendable {
     window: OutputWindowHint? = nil
   ) async throws -> ToolResult {
     let tool = try #require(plugin.extensionValue.tools.first { $0.name == name })
-    return try await tool.execute(
+    return try await call(tool, arguments, host: host, recovered: recovered, window: window)
+  }
+
+  /// Calls a tool that somebody has kept.
+  func call(
+    _ tool: Tool,
+    _ arguments: JSON = [:],
+    host: FakeHost? = nil,
+    recovered: Bool = false,
+    window: OutputWindowHint? = nil
+  ) async throws -> ToolResult {
+    try await tool.execute(
       ToolCall(
         callId: "call-1",
         conversationId: #require(ConversationID(1)),

@@ -13,16 +13,25 @@ import Synchronization
 /// Ids with generations for objects that a plugin refers to from any thread.
 ///
 /// Every operation is one or a few compare-and-swaps. An object stays alive while somebody has its
-/// slot pinned; the last one out releases it and frees the slot. Whoever made the table frees it when
-/// nobody can come with an id any more.
-// Safe: indices come from `index(of:)`, which checks bounds, and slots live as long as the table.
+/// slot pinned; the last one out releases it and frees the slot. Slots are made by the block when they
+/// are needed first, because most plugins need few. Whoever made the table frees it when nobody can
+/// come with an id any more.
+// Safe: indices come from `index(of:)` or from the table, which check bounds, and slots live as long
+// as the table.
 @safe struct IdTable: @unchecked Sendable {
   // @unchecked: what the pointers lead to is atomic, or owned by the one who moved the phase.
-  private let slots: UnsafeMutablePointer<IdSlot>
+  private let blocks: UnsafeMutablePointer<Atomic<UInt>>
+  /// A stack of free slots; the upper half counts its changes.
   private let head: UnsafeMutablePointer<Atomic<UInt64>>
+  /// How many slots were ever taken.
+  private let used: UnsafeMutablePointer<Atomic<UInt32>>
   private let capacity: UInt32
   private let kind: UInt64
+  private let chance: UInt32
 
+  // A power of two, so that the place of a slot costs no division.
+  private static let blockBits = 5
+  private static let blockSize = 1 << blockBits
   private static let open: UInt64 = 1 << 24
   private static let done: UInt64 = 2 << 24
   private static let phaseMask: UInt64 = 0xFF << 24
@@ -33,31 +42,71 @@ import Synchronization
   init(capacity: UInt32, kind: UInt64) {
     self.capacity = capacity
     self.kind = kind << 31
-    unsafe slots = .allocate(capacity: Int(capacity))
-    unsafe head = .allocate(capacity: 1)
     // Generations from chance: an id of one plugin means nothing to another.
-    let chance = UInt32.random(in: .min ... .max)
-    for index in 0..<capacity {
-      let generation = UInt64(chance &+ index &* 0x9E37_79B9) << 32
-      let next = index + 1 < capacity ? index + 2 : 0
-      unsafe (slots + Int(index)).initialize(
-        to: IdSlot(state: Atomic(generation), next: Atomic(next), record: nil)
-      )
-    }
-    unsafe head.initialize(to: Atomic(capacity > 0 ? 1 : 0))
+    chance = UInt32.random(in: .min ... .max)
+    let count = Self.blockCount(capacity)
+    unsafe blocks = .allocate(capacity: count)
+    for index in 0..<count { unsafe (blocks + index).initialize(to: Atomic(0)) }
+    unsafe head = .allocate(capacity: 1)
+    unsafe head.initialize(to: Atomic(0))
+    unsafe used = .allocate(capacity: 1)
+    unsafe used.initialize(to: Atomic(0))
+  }
+
+  private static func blockCount(_ capacity: UInt32) -> Int {
+    (Int(capacity) + blockSize - 1) / blockSize
   }
 
   /// Frees the slots; nothing may use the table or a copy of it any more.
   func free() {
-    for index in 0..<Int(capacity) { unsafe slots[index].record?.release() }
-    unsafe slots.deinitialize(count: Int(capacity)).deallocate()
+    let count = Self.blockCount(capacity)
+    for index in 0..<count { unsafe Self.free(block: blocks[index].load(ordering: .acquiring)) }
+    unsafe blocks.deinitialize(count: count).deallocate()
     unsafe head.deinitialize(count: 1).deallocate()
+    unsafe used.deinitialize(count: 1).deallocate()
+  }
+
+  private static func free(block address: UInt) {
+    guard let block = UnsafeMutablePointer<IdSlot>(bitPattern: address) else { return }
+    for index in 0..<blockSize { unsafe block[index].record?.release() }
+    unsafe block.deinitialize(count: blockSize).deallocate()
+  }
+
+  /// The slot at an index; `nil` if none of its block was ever taken.
+  @inline(__always) private func slot(_ index: Int) -> UnsafeMutablePointer<IdSlot>? {
+    let address = unsafe blocks[index &>> Self.blockBits].load(ordering: .acquiring)
+    return unsafe UnsafeMutablePointer<IdSlot>(bitPattern: address)
+      .map { unsafe $0 + index & (Self.blockSize - 1) }
+  }
+
+  /// The slot at an index, made if need be.
+  private func made(_ index: Int) -> UnsafeMutablePointer<IdSlot> {
+    if let slot = unsafe slot(index) { return unsafe slot }
+    let number = index &>> Self.blockBits
+    let block = UnsafeMutablePointer<IdSlot>.allocate(capacity: Self.blockSize)
+    for place in 0..<Self.blockSize {
+      let position = UInt32(truncatingIfNeeded: number * Self.blockSize + place)
+      let generation = UInt64(chance &+ position &* 0x9E37_79B9) << 32
+      unsafe (block + place).initialize(
+        to: IdSlot(state: Atomic(generation), next: Atomic(0), record: nil)
+      )
+    }
+    let (exchanged, original) = unsafe blocks[number].compareExchange(
+      expected: 0,
+      desired: UInt(bitPattern: block),
+      ordering: .acquiringAndReleasing
+    )
+    if exchanged { return unsafe block + index & (Self.blockSize - 1) }
+    // Another thread was faster.
+    Self.free(block: UInt(bitPattern: block))
+    return unsafe (UnsafeMutablePointer<IdSlot>(bitPattern: original) ?? block)
+      + index & (Self.blockSize - 1)
   }
 
   /// Takes a free slot for `record`; `nil` if there is none.
   func open(_ record: AnyObject) -> UInt64? {
-    guard let index = pop() else { return nil }
-    let slot = unsafe slots + Int(index)
+    guard let index = pop() ?? fresh() else { return nil }
+    let slot = unsafe made(Int(index))
     unsafe slot.pointee.record = Unmanaged.passRetained(record)
     let old = unsafe slot.pointee.state.load(ordering: .relaxed)
     let generation = ((old >> 32) &+ 1) & 0xFFFF_FFFF
@@ -70,7 +119,7 @@ import Synchronization
   /// One thread does all of that, and `open` is not used then; `false` if the slot is not free.
   func adopt(_ id: UInt64, _ record: AnyObject) -> Bool {
     guard let index = index(of: id) else { return false }
-    let slot = unsafe slots + index
+    let slot = unsafe made(index)
     let state = unsafe slot.pointee.state.load(ordering: .acquiring)
     guard state & (Self.phaseMask | Self.userMask) == 0 else { return false }
     unsafe slot.pointee.record = Unmanaged.passRetained(record)
@@ -80,8 +129,8 @@ import Synchronization
 
   /// Whether an id was given out here, as far as the generation of its slot tells.
   func wasIssued(_ id: UInt64) -> Bool {
-    guard let index = index(of: id) else { return false }
-    let state = unsafe slots[index].state.load(ordering: .acquiring)
+    guard let index = index(of: id), let slot = unsafe slot(index) else { return false }
+    let state = unsafe slot.pointee.state.load(ordering: .acquiring)
     let age = UInt32(truncatingIfNeeded: state >> 32) &- UInt32(truncatingIfNeeded: id >> 32)
     return Int32(bitPattern: age) >= 0
   }
@@ -94,8 +143,7 @@ import Synchronization
 
   @inline(__always)
   private func enter(_ id: UInt64, becoming phase: UInt64) -> Int? {
-    guard let index = index(of: id) else { return nil }
-    let slot = unsafe slots + index
+    guard let index = index(of: id), let slot = unsafe slot(index) else { return nil }
     var old = unsafe slot.pointee.state.load(ordering: .acquiring)
     while true {
       guard old >> 32 == id >> 32, old & Self.phaseMask == Self.open,
@@ -114,7 +162,7 @@ import Synchronization
 
   /// Ends a pin; the last one after the claim frees the slot.
   @inline(__always) func unpin(_ index: Int) {
-    let slot = unsafe slots + index
+    guard let slot = unsafe slot(index) else { return }
     let state = unsafe slot.pointee.state.wrappingSubtract(
       1,
       ordering: .acquiringAndReleasing
@@ -132,7 +180,7 @@ import Synchronization
     as type: Record.Type,
     _ body: (Record) -> Result
   ) -> Result? {
-    guard let record = unsafe slots[index].record else { return nil }
+    guard let record = unsafe slot(index)?.pointee.record else { return nil }
     return unsafe record._withUnsafeGuaranteedRef { object in
       body(unsafe unsafeDowncast(object, to: type))
     }
@@ -140,8 +188,7 @@ import Synchronization
 
   /// Notes why an open id is cancelled; the first reason stays.
   func cancel(_ id: UInt64, reason: UInt32) {
-    guard let index = index(of: id) else { return }
-    let slot = unsafe slots + index
+    guard let index = index(of: id), let slot = unsafe slot(index) else { return }
     var old = unsafe slot.pointee.state.load(ordering: .acquiring)
     while old >> 32 == id >> 32, old & Self.phaseMask == Self.open, old & Self.reasonMask == 0 {
       let new = old | UInt64(reason & 0xFF) << 16
@@ -157,8 +204,8 @@ import Synchronization
 
   /// The reason of an open id, 0 if it is not cancelled, `nil` if it is over.
   func reason(_ id: UInt64) -> UInt32? {
-    guard let index = index(of: id) else { return nil }
-    let state = unsafe slots[index].state.load(ordering: .acquiring)
+    guard let index = index(of: id), let slot = unsafe slot(index) else { return nil }
+    let state = unsafe slot.pointee.state.load(ordering: .acquiring)
     guard state >> 32 == id >> 32, state & Self.phaseMask == Self.open else { return nil }
     return UInt32(truncatingIfNeeded: (state & Self.reasonMask) >> 16)
   }
@@ -171,14 +218,29 @@ import Synchronization
     return Int(number) - 1
   }
 
-  // A stack of free slots; the upper half of its head counts changes, so that a slot that left and
-  // came back between a read and the exchange is noticed.
+  /// Takes a slot that was never taken.
+  private func fresh() -> UInt32? {
+    var count = unsafe used.pointee.load(ordering: .relaxed)
+    while count < capacity {
+      let (exchanged, original) = unsafe used.pointee.weakCompareExchange(
+        expected: count,
+        desired: count + 1,
+        ordering: .relaxed
+      )
+      if exchanged { return count }
+      count = original
+    }
+    return nil
+  }
+
+  // The changes are counted so that a slot that left and came back between a read and the exchange is
+  // noticed.
   private func pop() -> UInt32? {
     var old = unsafe head.pointee.load(ordering: .acquiring)
     while true {
       let number = UInt32(truncatingIfNeeded: old)
-      guard number != 0 else { return nil }
-      let next = unsafe slots[Int(number) - 1].next.load(ordering: .relaxed)
+      guard number != 0, let slot = unsafe slot(Int(number) - 1) else { return nil }
+      let next = unsafe slot.pointee.next.load(ordering: .relaxed)
       let new = ((old >> 32) &+ 1) << 32 | UInt64(next)
       let (exchanged, original) = unsafe head.pointee.weakCompareExchange(
         expected: old,
@@ -191,9 +253,10 @@ import Synchronization
   }
 
   private func push(_ index: UInt32) {
+    guard let slot = unsafe slot(Int(index)) else { return }
     var old = unsafe head.pointee.load(ordering: .relaxed)
     while true {
-      unsafe slots[Int(index)].next.store(UInt32(truncatingIfNeeded: old), ordering: .relaxed)
+      unsafe slot.pointee.next.store(UInt32(truncatingIfNeeded: old), ordering: .relaxed)
       let new = ((old >> 32) &+ 1) << 32 | UInt64(index + 1)
       let (exchanged, original) = unsafe head.pointee.weakCompareExchange(
         expected: old,
