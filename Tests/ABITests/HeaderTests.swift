@@ -20,9 +20,59 @@ struct HeaderTests {
     pdr_str 16 ptr 0 len 8
     """
 
+  /// Every number and name that is compiled into plugins.
+  private static let constants = """
+    PDR_ABI_MAJOR 1
+    PDR_ABI_MINOR 0
+    PDR_CALLS_1 perdure.calls/1
+    PDR_CANCEL_ABORT 1
+    PDR_CANCEL_CLOSING 3
+    PDR_CANCEL_DEADLINE 2
+    PDR_CANCEL_DRAIN 4
+    PDR_CANCEL_OBSOLETE 6
+    PDR_CANCEL_PARENT 5
+    PDR_ENTRY_SYMBOL perdure_plugin_1
+    PDR_ERR_CANCELLED 2
+    PDR_ERR_PLUGIN_BUG 16
+    PDR_ERR_RETRYABLE 1
+    PDR_ERR_TIMEOUT 4
+    PDR_ERR_USER_VISIBLE 8
+    PDR_E_BUSY -5
+    PDR_E_CANCELLED -1
+    PDR_E_DENIED -9
+    PDR_E_ENCODING -8
+    PDR_E_GONE -4
+    PDR_E_INTERNAL -11
+    PDR_E_INVALID -7
+    PDR_E_PLUGIN_FAULT -12
+    PDR_E_STALE -3
+    PDR_E_TIMEOUT -2
+    PDR_E_UNSUPPORTED -10
+    PDR_E_WOULD_BLOCK -6
+    PDR_INVOKE_1 perdure.invoke/1
+    PDR_MANIFEST_SECTION .perdure.manifest
+    PDR_MEDIA_BYTES application/octet-stream
+    PDR_MEDIA_GIF image/gif
+    PDR_MEDIA_JPEG image/jpeg
+    PDR_MEDIA_JSON application/json
+    PDR_MEDIA_PARTS application/vnd.perdure.parts
+    PDR_MEDIA_PNG image/png
+    PDR_MEDIA_TEXT text/plain
+    PDR_MEDIA_WEBP image/webp
+    PDR_MESSAGE_LEVEL 1
+    PDR_MUST_UNDERSTAND 4294901760
+    PDR_NOTE_OWNER Perdure
+    PDR_NOTE_SECTION .note.perdure
+    PDR_NOTE_TYPE 1
+    PDR_OK 0
+    """
+
   private static let example = Fixtures.root.appending(path: "examples/plugin-c/wordcount.c")
 
-  @Test(arguments: ["c99", "c11", "c17", "c2x", "c++17", "c++20"], ["gcc", "clang"])
+  @Test(
+    arguments: ["c99", "c11", "c17", "c2x", "c++11", "c++14", "c++17", "c++20"],
+    ["gcc", "clang"]
+  )
   func `the headers and the example compile without a warning`(
     standard: String,
     compiler: String
@@ -40,7 +90,7 @@ struct HeaderTests {
   }
 
   @Test func `the layout is the one that was released`() throws {
-    var probe = "#include <stdio.h>\n#include \"perdure.h\"\nint main(void) {\n"
+    var probe = ""
     for line in Self.layout.split(separator: "\n") {
       let words = line.split(separator: " ").map(String.init)
       probe += "printf(\"\(words[0]) %zu\", sizeof(\(words[0])));\n"
@@ -49,12 +99,37 @@ struct HeaderTests {
       }
       probe += "puts(\"\");\n"
     }
+    #expect(try Self.printed(by: probe) == Self.layout + "\n")
+  }
+
+  @Test func `the numbers and names are those that were released`() throws {
+    let header = Fixtures.headers.appending(path: "perdure.h").path
+    // What the compiler makes of the header says which there are: those that stand for a value.
+    let defined = try Command.run(["cc", "-dM", "-E", "-I", Fixtures.headers.path, header])
+    let names = defined.split(separator: "\n").compactMap { line -> String? in
+      let words = line.split(separator: " ", maxSplits: 2)
+      guard words.count == 3, let value = words[2].first else { return nil }
+      return words[1].hasPrefix("PDR_") && (value.isNumber || "(\"".contains(value))
+        && !words[1].contains("(") ? String(words[1]) : nil
+    }
+    let probe = names.sorted().map {
+      "printf(_Generic((\($0)), char *: \"\($0) %s\\n\", default: \"\($0) %lld\\n\"), "
+        + "_Generic((\($0)), char *: (\($0)), default: (long long)(\($0))));\n"
+    }.joined()
+    #expect(try Self.printed(by: probe, "-Wno-pointer-to-int-cast") == Self.constants + "\n")
+  }
+
+  /// Compiles statements that know the header, and gives what they print.
+  private static func printed(by statements: String, _ flags: String...) throws -> String {
+    let text =
+      "#include <stdio.h>\n#include \"perdure.h\"\nint main(void) {\n" + statements
+      + "return 0;\n}\n"
     let folder = try Fixtures.folder()
-    try Data((probe + "return 0;\n}\n").utf8).write(to: URL(filePath: folder + "/probe.c"))
+    try Data(text.utf8).write(to: URL(filePath: folder + "/probe.c"))
     try Command.run(
-      ["cc", "-I", Fixtures.headers.path, "-o", folder + "/probe", folder + "/probe.c"])
-    let output = try Command.run([folder + "/probe"])
-    #expect(output == Self.layout + "\n")
+      ["cc"] + flags + ["-I", Fixtures.headers.path, "-o", folder + "/probe", folder + "/probe.c"]
+    )
+    return try Command.run([folder + "/probe"])
   }
 
   @Test func `the example has at most 25 lines`() throws {
