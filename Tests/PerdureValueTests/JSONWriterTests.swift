@@ -10,11 +10,11 @@ struct JSONWriterTests {
     writer.begin("empty")
     writer.end()
     writer.member("text", JSONString("a \"quoted\" line\n\u{1F600}"))
-    writer.member("value", ["list": [1, true, nil]])
+    writer.member("value", ["list": [1, true, .null]])
     writer.members(of: ["a\\b": 1.5, "z": [:]])
     let tree: JSON = [
       "ctx": ["now": 1_700_000_000_000], "empty": [:],
-      "text": "a \"quoted\" line\n\u{1F600}", "value": ["list": [1, true, nil]],
+      "text": "a \"quoted\" line\n\u{1F600}", "value": ["list": [1, true, .null]],
       "a\\b": 1.5, "z": [:],
     ]
     #expect(String(decoding: writer.finished(), as: UTF8.self) == tree.compactText)
