@@ -53,6 +53,15 @@ static const unsigned char rust_plugin_rs[] = {
 static const unsigned char rust_build[] = {
 #embed "../../sdk/templates/rust/build"
 };
+static const unsigned char zig_plugin_zig[] = {
+#embed "../../sdk/templates/zig/plugin.zig"
+};
+static const unsigned char zig_perdure_zig[] = {
+#embed "../../sdk/templates/zig/perdure.zig"
+};
+static const unsigned char zig_build[] = {
+#embed "../../sdk/templates/zig/build"
+};
 
 struct file {
   const char *name;
@@ -79,6 +88,9 @@ static const struct file files[] = {
     FILE_("cpp/build", cpp_build),
     FILE_("rust/plugin.rs", rust_plugin_rs),
     FILE_("rust/build", rust_build),
+    FILE_("zig/plugin.zig", zig_plugin_zig),
+    FILE_("zig/perdure.zig", zig_perdure_zig),
+    FILE_("zig/build", zig_build),
 };
 
 int perdure_sdk_count(void) { return (int)(sizeof files / sizeof files[0]); }

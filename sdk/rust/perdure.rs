@@ -2430,10 +2430,18 @@ impl Plugin {
                 return fault(format!("the manifest names {target}, which has no handler"));
             }
         }
-        for target in self.core.handlers.keys() {
-            if !self.core.raw.contains(target) && !named.iter().any(|n| &n.0 == target) {
-                return fault(format!("the manifest does not name {target}"));
-            }
+        let handlers = self.core.handlers.keys();
+        let mut unknown: Vec<&str> = handlers
+            .filter(|target| !self.core.raw.contains(*target))
+            .filter(|target| !named.iter().any(|n| &n.0 == *target))
+            .map(String::as_str)
+            .collect();
+        if !unknown.is_empty() {
+            unknown.sort_unstable();
+            return fault(format!(
+                "the manifest does not name {}",
+                unknown.join(", ")
+            ));
         }
         self.core.blocking = named.into_iter().filter(|n| n.1).map(|n| n.0).collect();
         if by_default {

@@ -1822,9 +1822,12 @@ class Plugin {
       expect("snapshot", Json());
       expect("restore", Json());
     }
+    std::string unknown;
     for (const auto &handler : core_.handlers)
       if (!named.count(handler.first) && !core_.raw.count(handler.first))
-        detail::raise(PDR_E_INVALID, "the manifest does not name " + handler.first, "shape");
+        unknown += (unknown.empty() ? "" : ", ") + handler.first;
+    if (!unknown.empty())
+      detail::raise(PDR_E_INVALID, "the manifest does not name " + unknown, "shape");
     core_.handlers.emplace("settings.changed",
                            [](Call &call) { call.answer(Reply::nothing()); });
     core_.handlers.emplace("selftest", [](Call &call) {

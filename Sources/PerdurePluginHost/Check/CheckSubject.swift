@@ -127,7 +127,10 @@ final class CheckSubject {
     case .hung: throw CheckFailure("\(what) does not return within 10 seconds")
     case .refused(let code, let message):
       throw CheckFailure(
-        "\(what) fails with \(Self.word(code))" + (message.isEmpty ? "" : ": \(message)")
+        "\(what) fails with \(Self.word(code))" + (message.isEmpty ? "" : ": \(message)"),
+        remedy: message.isEmpty
+          ? nil
+          : "the sentence is the plugin's own: change the plugin, or its manifest, so that it fits"
       )
     }
   }

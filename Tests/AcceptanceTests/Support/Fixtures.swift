@@ -9,7 +9,8 @@ enum Fixtures {
     return "/" + path.joined(separator: "/")
   }()
 
-  /// Compiles a C file of the package into a plugin, as the documentation says.
+  /// Compiles a C file, of the package if its path is none of its own, into a plugin, as the
+  /// documentation says.
   static func compile(
     _ source: String,
     as name: String,
@@ -24,7 +25,7 @@ enum Fixtures {
         "cc", "-shared", "-fPIC", "-fvisibility=hidden", "-I",
         root + "/Sources/CPerdureABI/include",
       ]
-        + flags + ["-o", plugin, root + "/" + source],
+        + flags + ["-o", plugin, source.hasPrefix("/") ? source : root + "/" + source],
       in: folder
     )
     precondition(result.status == 0, result.error)

@@ -3,13 +3,7 @@
 #[path = "@SDK_FOLDER@/perdure.rs"]
 mod perdure;
 
-//@if task
-use perdure::{object, state, Commit};
-//@end
-//@if wrap,guard
-use perdure::Json;
-//@end
-use perdure::{fail, Call, Plugin, Result};
+use perdure::*;
 
 /// The tool: the schema in @NAME@.json has checked that name is a string.
 fn greet(call: &Call) -> Result<String> {
@@ -32,9 +26,9 @@ fn section(_: &Call) -> Result<&'static str> {
 fn guard(call: &Call) -> Result<Json> {
     let arguments = call.input().get("call").get("arguments");
     if arguments.get("name").as_text() == Some("nobody") {
-        return Ok(perdure::deny("nobody must not be greeted"));
+        return Ok(deny("nobody must not be greeted"));
     }
-    Ok(perdure::pass())
+    Ok(pass())
 }
 //@end
 //@if wrap
@@ -44,7 +38,7 @@ fn wrap(call: &Call) -> Result<Json> {
     if call.argument("name").text()? != "world" {
         return call.next(None);
     }
-    call.next(Some(perdure::object([("name", "World".into())])))
+    call.next(Some(object([("name", "World".into())])))
 }
 //@end
 //@if task
@@ -54,7 +48,7 @@ const GREETING: &str = "@ID@.greeting";
 /// A tool that begins a durable task and waits for it. After a crash the task goes on where it was,
 /// and the call, which runs again, finds it.
 fn greet_later(call: &Call) -> Result<String> {
-    let mut task = perdure::Json::Null;
+    let mut task = Json::Null;
     let committed = call.transaction(|tx| {
         let found = tx.own_tasks(GREETING)?.first().map(|task| task.get("id").clone());
         let input = object([("name", call.argument("name").clone())]);

@@ -57,7 +57,11 @@ struct DevCycle: Sendable {
   let host: DevHost
   let watch: FolderWatch
   let limit: Duration
+  /// Whether what comes of the scripts is accepted.
+  let updates: Bool
   let reporter: Reporter
+  /// Set once somebody ended all this: what is cut off then is no news.
+  let isEnding = Flag()
 
   /// Builds, checks, loads and replays; says what came of each.
   func run(_ memory: inout Memory) async throws -> End {
@@ -82,7 +86,7 @@ struct DevCycle: Sendable {
     memory.written = written
     let libraries = try HostText.files(inFolder: output).filter { $0.hasSuffix(".so") }
     let isGood = outcome.status == 0
-    reporter.event(
+    event(
       "build",
       ["exit": .int(Int64(outcome.status)), "output": .string(outcome.output)]
     )
@@ -123,7 +127,7 @@ struct DevCycle: Sendable {
       _ = try checkup.run { findings.append($0) }
     }
     let failed = findings.filter { $0["outcome"]?.text == "failed" }
-    reporter.event(
+    event(
       "check",
       ["tests": .int(findings.count), "failed": .int(failed.count), "findings": .array(failed)]
     )
@@ -161,7 +165,7 @@ struct DevCycle: Sendable {
     members["version"] = .string(plugin.version)
     members["digest"] = change.digest.map { .string($0) }
     members["upgraded"] = .bool(change.from != nil)
-    reporter.event("loaded", members)
+    event("loaded", members)
     let nothing = diff.isEmpty ? "; it registers what it did" : ""
     tell("\(isFirst ? "loaded" : "reloaded") \(plugin.id) \(plugin.version)\(nothing)")
     for line in diff.lines { tell("  \(line)") }
@@ -184,10 +188,14 @@ struct DevCycle: Sendable {
         let isExpected = try tell(play, script, &memory)
         if !isExpected { end = .differs }
       } catch let error as PerdureError {
-        reporter.event("replay", ["script": .string(script.name), "error": error.json])
+        event("replay", ["script": .string(script.name), "error": error.json])
         tell("\(script.name): \(error)")
         end = .differs
       }
+    }
+    if end == .differs {
+      let folder = ShellWord.quoted(folder)
+      tell("if that is right, accept it: perdure plugin dev \(folder) --once --update")
     }
     return end
   }
@@ -204,7 +212,7 @@ struct DevCycle: Sendable {
     memory.transcripts[script.name] = play.transcript
     let diff = LineDiff.lines(from: last, to: play.transcript)
     let isExpected = expected == play.transcript
-    reporter.event(
+    event(
       "replay",
       [
         "script": .string(script.name), "expected": .bool(isExpected),
@@ -217,8 +225,11 @@ struct DevCycle: Sendable {
       : expected == nil
         ? "there is no \(script.expectedName)" : "not as in \(script.expectedName)"
     tell("\(script.name): \(state)")
-    for line in diff { tell("  \(line)") }
-    return isExpected
+    for line in diff { tell(line.isEmpty ? "" : "  \(line)") }
+    guard !isExpected, updates else { return isExpected }
+    try HostText.write(Array(play.transcript.utf8), to: script.expectedPath, .replacing)
+    tell("updated \(script.expectedName)")
+    return true
   }
 
   // MARK: Words
@@ -228,11 +239,15 @@ struct DevCycle: Sendable {
   }
 
   private func refuse(_ step: String, _ error: PerdureError) {
-    reporter.event("refused", ["step": .string(step), "error": error.json])
+    event("refused", ["step": .string(step), "error": error.json])
     tell("refused: \(error)")
   }
 
+  private func event(_ type: String, _ members: JSONObject) {
+    if !isEnding.isSet { reporter.event(type, members) }
+  }
+
   private func tell(_ text: String) {
-    if !reporter.isJSON { reporter.print(text) }
+    if !reporter.isJSON, !isEnding.isSet { reporter.print(text) }
   }
 }

@@ -2,7 +2,7 @@ import PerdureValue
 
 /// What changed in what a plugin registers.
 struct ManifestDiff: Sendable {
-  /// What is new, such as "tool grep".
+  /// What is new, such as "tool grep" or "hook beforeTool (guard of grep)".
   var added: [String] = []
   var removed: [String] = []
   /// What is there in another form, with the members that are not as they were.
@@ -19,7 +19,7 @@ struct ManifestDiff: Sendable {
   /// Compares two manifests; without an old one everything is new.
   init(from old: JSON?, to new: JSON) {
     let (before, after) = (Self.parts(of: old), Self.parts(of: new))
-    added = after.filter { part in !before.contains { $0.name == part.name } }.map { $0.name }
+    added = after.filter { part in !before.contains { $0.name == part.name } }.map { $0.label }
     removed = before.filter { part in !after.contains { $0.name == part.name } }.map { $0.name }
     for part in after {
       guard let other = before.first(where: { $0.name == part.name }), other.value != part.value
@@ -32,15 +32,29 @@ struct ManifestDiff: Sendable {
     if !others.isEmpty { changed.append(("the plugin", others)) }
   }
 
-  private static func parts(of manifest: JSON?) -> [(name: String, value: JSON)] {
-    var parts: [(name: String, value: JSON)] = []
+  private struct Part {
+    var name: String
+    var value: JSON
+
+    /// The name with what decides when it is called, which is easily wrong.
+    var label: String {
+      guard let role = value["role"]?.text, value["point"] != nil else { return name }
+      let tools = (value["tools"]?.array ?? []).compactMap { $0.text }
+      return "\(name) (\(role)" + (tools.isEmpty ? "" : " of \(tools.joined(separator: ", "))")
+        + ")"
+    }
+  }
+
+  private static func parts(of manifest: JSON?) -> [Part] {
+    var parts: [Part] = []
     for list in lists {
       for item in manifest?[list.key]?.array ?? [] {
         let name = list.names.lazy.compactMap { item[$0]?.text }.first ?? "?"
         // One point may have several hooks.
         let same = parts.count { $0.name.hasPrefix("\(list.word) \(name)") }
         let known = parts.contains { $0.name == "\(list.word) \(name)" }
-        parts.append(("\(list.word) \(name)" + (known ? " (\(same + 1))" : ""), item))
+        let number = known ? " (\(same + 1))" : ""
+        parts.append(Part(name: "\(list.word) \(name)\(number)", value: item))
       }
     }
     return parts

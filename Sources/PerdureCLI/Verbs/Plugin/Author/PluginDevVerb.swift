@@ -9,6 +9,7 @@ enum PluginDevVerb {
     summary: "build, check, reload and replay a plugin at each change of its sources",
     options: [
       Option(name: "once", help: "do all that once, and end"),
+      Option(name: "update", help: "with --once: accept what comes of the scripts"),
       Option(
         name: "isolation",
         value: "WHERE",
@@ -49,6 +50,9 @@ enum PluginDevVerb {
     let seconds = try arguments.number("timeout", in: 1...86_400) ?? 60
     let isolation = try arguments.choice("isolation", Isolation.self) ?? .auto
     let address = try arguments.has("store") ? StoreAddress(arguments) : .memory
+    guard arguments.has("once") || !arguments.has("update") else {
+      throw UsageError.make("--update needs --once", "give both")
+    }
     let watch = try FolderWatch(path: folder)
     try HostText.guardOutput()
     try SignalWatch.watchPlugins(reporter)
@@ -73,6 +77,7 @@ enum PluginDevVerb {
       host: host,
       watch: watch,
       limit: .seconds(seconds),
+      updates: arguments.has("update"),
       reporter: reporter
     )
     let status: ExitStatus
@@ -118,7 +123,8 @@ enum PluginDevVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let (events, news) = AsyncStream<Event>.makeStream()
-    SignalWatch.handle { signal in
+    SignalWatch.handle { [isEnding = cycle.isEnding] signal in
+      isEnding.set()
       HostCommand.kill()
       news.yield(.signal(signal))
     }

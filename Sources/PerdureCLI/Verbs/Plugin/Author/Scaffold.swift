@@ -47,6 +47,14 @@ struct ScaffoldLanguage: Sendable {
       files: [manifest, build("rust")],
       kit: ["perdure.rs"]
     ),
+    ScaffoldLanguage(
+      name: "zig",
+      runtime: "zig",
+      compiler: "Zig 0.17, as `zig` or as `ZIG` says,",
+      source: File(template: "zig/plugin.zig", name: "@NAME@.zig"),
+      files: [manifest, build("zig"), File(template: "zig/perdure.zig", name: "perdure.zig")],
+      kit: ["perdure.h"]
+    ),
   ]
 
   private static let manifest = File(template: "manifest.json", name: "@NAME@.json")
