@@ -129,7 +129,7 @@ static int claim_command(void) {
   return is_free;
 }
 
-int perdure_command_start(void (*done)(int status, long long count)) {
+int perdure_author_start(void (*done)(int status, long long count)) {
   size_t count, words = 0;
   char *text = perdure_buffer_take(&count);
   if (!text) return -errno;
@@ -157,7 +157,7 @@ int perdure_command_start(void (*done)(int status, long long count)) {
   return code;
 }
 
-void perdure_command_kill(void) {
+void perdure_author_kill(void) {
   pthread_mutex_lock(&command_lock);
   if (command_group > 0) (void)kill(-command_group, SIGKILL);
   pthread_mutex_unlock(&command_lock);

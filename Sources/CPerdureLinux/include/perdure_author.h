@@ -12,10 +12,10 @@
  *
  * The outgoing text is the folder to run in, the program (looked for in PATH) and its arguments, each
  * with a NUL behind it. One at a time: -EBUSY. Nothing is left to do when this fails. */
-int perdure_command_start(void (*done)(int status, long long count));
+int perdure_author_start(void (*done)(int status, long long count));
 
 /* Kills the program that runs with its whole group; done still follows. */
-void perdure_command_kill(void);
+void perdure_author_kill(void);
 
 /* Opens a watch that hears of changes in folders. */
 int perdure_watch_open(void);

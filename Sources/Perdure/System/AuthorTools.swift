@@ -22,7 +22,7 @@ package enum HostCommand {
     let outcome = await withCheckedContinuation { continuation in
       waiter.withLock { $0 = continuation }
       HostText.put(([folder] + words).flatMap { Array($0.utf8) + [0] })
-      let code = perdure_command_start { status, count in
+      let code = perdure_author_start { status, count in
         let output = String(decoding: HostText.take(count), as: UTF8.self)
         HostCommand.finish(Outcome(status: status, output: output))
       }
@@ -38,7 +38,7 @@ package enum HostCommand {
   }
 
   /// Kills the program that runs, with all that it started.
-  package static func kill() { perdure_command_kill() }
+  package static func kill() { perdure_author_kill() }
 
   private static func finish(_ outcome: Outcome) {
     let continuation = waiter.withLock { waiter in
