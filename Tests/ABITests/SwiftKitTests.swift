@@ -56,6 +56,17 @@ import Testing
     }
   }
 
+  @Test func `the state of an actor goes to the next version`() async throws {
+    let bench = try InstallBench()
+    try await bench.installation.install(Fixtures.kitPlugin("1.0.0"), InstallBench.unsigned)
+    let hot = try await HotBench.open(bench.folder, calling: "count")
+    let before = [try await hot.ask(), try await hot.ask()]
+    _ = try await hot.plugins.upgrade(Fixtures.kitPlugin("1.0.1"), InstallBench.unsigned)
+    let after = try await hot.ask()
+    #expect(before + [after] == ["It says: 1", "It says: 2", "It says: 3"])
+    #expect(try await hot.close() == [])
+  }
+
   @Test(arguments: [Isolation.inProcess, .runner])
   func `many changes of version lose no call`(
     isolation: Isolation
