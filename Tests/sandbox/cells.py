@@ -110,9 +110,21 @@ class Guard:
         return problems
 
     def processes(self):
-        """All processes but this one and the victim's, which were there before."""
-        own = {os.getpid(), self.victim.pid}
-        return {int(name) for name in os.listdir("/proc") if name.isdigit()} - own
+        """Processes that a launch left: without a guard, those that run in or from our folder."""
+        found = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        if not self.private:
+            found = {process for process in found if self._is_ours(process)}
+        return found - {os.getpid(), self.victim.pid}
+
+    @staticmethod
+    def _is_ours(process):
+        for link in ("cwd", "exe"):
+            try:
+                if os.readlink("/proc/%d/%s" % (process, link)).startswith(HOME + "/"):
+                    return True
+            except OSError:
+                pass
+        return False
 
 
 class Cell:

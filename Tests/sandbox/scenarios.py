@@ -299,7 +299,7 @@ def launcher_killed(cell):
 
 def await_end(cell, launch):
     """After SIGKILL of the monitor only its keeper knows; the end of all is when /proc shows none."""
-    for process in cell.guard.processes() if cell.guard.private else ():
+    for process in cell.guard.processes():
         try:
             handle = os.pidfd_open(process)
         except ProcessLookupError:
@@ -377,7 +377,7 @@ def broken_stages(cell):
             failed = (launch.record("failed") or "").split()
             expect(status == 125 and launch.text == "", launch, stage, kind)
             expect(failed[:1] == [stage] and (error is None or failed[1] == str(error)), launch, stage, kind)
-            left = cell.guard.processes() if cell.guard.private else ()
+            left = cell.guard.processes()
             expect(not left, launch, stage, kind, left)
 
 
