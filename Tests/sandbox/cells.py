@@ -114,7 +114,16 @@ class Guard:
         found = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         if not self.private:
             found = {process for process in found if self._is_ours(process)}
-        return found - {os.getpid(), self.victim.pid}
+        found -= {os.getpid(), self.victim.pid}
+        # This is pid 1 of the guard: an orphan that has ended waits for us.
+        return {process for process in found if not self._reap(process)}
+
+    @staticmethod
+    def _reap(process):
+        try:
+            return os.waitpid(process, os.WNOHANG)[0] == process
+        except ChildProcessError:
+            return False
 
     @staticmethod
     def _is_ours(process):
@@ -137,7 +146,6 @@ class Cell:
         self.folder = "%s/%s-%s/project" % (HOME, identity, tier)
         self.workspace = "/workspace" if self.strong else self.folder
         self.programs = "/attacks" if self.strong else HOME + "/bin"
-        self.make_workspace()
 
     def make_workspace(self):
         """As new: what an attack could do to it is done."""

@@ -45,6 +45,7 @@ class Count:
 def attack(cell, count, expected):
     """Runs the attack programs; compares each line they print."""
     guard = cell.guard
+    cell.make_workspace()
     protected = [("protect", cell.workspace + name) for name in ("/.git/hooks", "/.git/config", "/.agents")]
     if cell.strong:
         protected.append(("hide", cell.workspace + "/hidden"))
@@ -73,11 +74,19 @@ def attack(cell, count, expected):
     guard.reached.clear()
 
 
-def play(cell, count, wanted):
+def reasons_against(name, impossible, known):
+    return [impossible[name, fact] for fact in sorted(known) if (name, fact) in impossible]
+
+
+def play(cell, count, wanted, impossible, known):
     """Runs the scenarios of this cell."""
     cell.make_workspace()
     for scenario in scenarios.all_scenarios:
         if not scenario.fits(cell) or (wanted and scenario.name.split()[0] not in wanted):
+            continue
+        reasons = reasons_against("scenario/" + scenario.run.__name__, impossible, known)
+        if reasons:
+            print("IMPOSSIBLE HERE  %s  %s: %s" % (cell.name, scenario.name, "; ".join(reasons)), flush=True)
             continue
         problem, start = None, time.monotonic()
         try:
@@ -129,6 +138,9 @@ def facts(guard):
         with open("/proc/self/uid_map") as file:
             if os.geteuid() != 0 or file.read().split() != ["0", "0", "4294967295"]:
                 result.add("no-root")
+        if "no-root" in result and identity == "unprivileged":
+            found[identity] = result
+            continue
         output = subprocess.run(cell.program() + ["--probe"], preexec_fn=cell.before, text=True,
                                 stdout=subprocess.PIPE, check=True).stdout.splitlines()
         if "namespaces available" not in output:
@@ -154,8 +166,7 @@ def main():
             cell = Cell(guard, identity, tier)
             if cells and cell.name not in cells:
                 continue
-            reasons = [impossible[cell.name, fact] for fact in known[identity]
-                       if (cell.name, fact) in impossible]
+            reasons = reasons_against(cell.name, impossible, known[identity])
             if reasons:
                 print("IMPOSSIBLE HERE  %s: %s" % (cell.name, "; ".join(reasons)), flush=True)
                 continue
@@ -163,7 +174,7 @@ def main():
             refused = identity == "container" and cell.strong
             if not refused and not wanted:
                 attack(cell, count, expected)
-            play(cell, count, wanted)
+            play(cell, count, wanted, impossible, known[identity])
             print("%-24s %d rows" % (cell.name, count.rows - before), flush=True)
     guard.victim.kill()
     print("%d rows, %d failures" % (count.rows, len(count.failures)))
