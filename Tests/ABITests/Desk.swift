@@ -28,6 +28,7 @@ struct Desk: Sendable {
     var others: [Extension] = []
     /// Makes the events of answers that were put off.
     var fetch: ScriptedModel.Fetch = { _ in [] }
+    var environment: EnvironmentChoice?
   }
 
   private static func quoted(_ text: String) -> String {
@@ -77,6 +78,7 @@ struct Desk: Sendable {
       form.location,
       models: model,
       extensions: [plugin.extensionValue] + form.others,
+      environment: form.environment,
       clock: form.clock,
       onReport: { reports.add($0) }
     )

@@ -43,7 +43,7 @@ struct Parts: Sendable {
     bytes[start..<start + count].reversed().reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  /// The JSON, with every image that is a part in the form in which it is stored.
+  /// The JSON, with every part in the form in which images are stored: as the member `data`.
   func object() throws(BorderProblem) -> JSONObject {
     let object = try Payload.object(bytes[ranges[0]])
     return try whole(.object(object), at: "").object ?? [:]
@@ -58,7 +58,7 @@ struct Parts: Sendable {
       }
       return .array(whole)
     case .object(let object):
-      if object["type"] == "image", let part = object["part"] {
+      if let part = object["part"], object["type"] == "image" || pointer == "/bytes" {
         return try image(object, part, at: pointer)
       }
       var whole = JSONObject()

@@ -71,6 +71,7 @@ final class PluginCall: Sendable {
     var pauses = 0
     var streams: StreamTable?
     var transactions: CallTransactions?
+    var files: CallFiles?
   }
 
   /// What the end of a call leaves to whoever ended it.
@@ -78,6 +79,7 @@ final class PluginCall: Sendable {
     var requests: Set<UInt64>
     var streams: StreamTable?
     var transactions: CallTransactions?
+    var files: CallFiles?
   }
 
   init(
@@ -142,6 +144,17 @@ final class PluginCall: Sendable {
     }
   }
 
+  /// The files that it has open.
+  var files: CallFiles {
+    state.withLock { state in
+      if let files = state.files { return files }
+      let files = CallFiles()
+      if state.settled { files.closeAll() }
+      state.files = files
+      return files
+    }
+  }
+
   /// Notes that the run of its task is over.
   func endRun() { state.withLock { $0.hasEndedRun = true } }
 
@@ -200,7 +213,8 @@ final class PluginCall: Sendable {
       let left = Leftovers(
         requests: state.requests,
         streams: state.streams,
-        transactions: state.transactions
+        transactions: state.transactions,
+        files: state.files
       )
       guard !state.settled else { return left }
       state.settled = true

@@ -347,6 +347,7 @@ final class PluginCore: Sendable {
     for request in left.requests { cancelRequest(request, reason: "parent") }
     left.transactions?.close()
     left.streams?.closeAll()
+    left.files?.closeAll()
   }
 
   // MARK: Requests

@@ -161,6 +161,7 @@ struct ToolExecution: Sendable {
       writer.member("arguments", call.arguments)
       writer.member("replay", JSONString(call.replay.rawValue))
       if call.recovered { writer.member("recovered", .bool(true)) }
+      if let env = call.env { writer.member("env", ContributionMessage.environment(env)) }
       if let parent = call.parent { ContributionMessage.write(parent, to: &writer) }
       if let window = call.outputWindow { ContributionMessage.write(window, to: &writer) }
     }

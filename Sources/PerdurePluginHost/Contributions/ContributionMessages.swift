@@ -38,6 +38,11 @@ enum ContributionMessage {
     return .object(agent)
   }
 
+  /// Which environment a call may use.
+  static func environment(_ env: any Environment) -> JSON {
+    ["id": .string(env.id), "cwd": .string(env.cwd)]
+  }
+
   static func names(_ names: [String]) -> JSON { .array(names.map { .string($0) }) }
 
   /// Writes a call of a tool, as hooks see it.
@@ -115,6 +120,7 @@ enum ContributionMessage {
         )
       )
       writer.end()
+      if let env = input.env { writer.member("env", environment(env)) }
     }
   }
 
@@ -131,6 +137,7 @@ enum ContributionMessage {
       writer.member("arguments", call.arguments)
       writer.member("replay", JSONString(call.replay.rawValue))
       if call.recovered { writer.member("recovered", .bool(true)) }
+      if let env = call.env { writer.member("env", environment(env)) }
       if let window = call.outputWindow { write(window, to: &writer) }
       writer.begin("tool")
       writer.member("name", JSONString(tool.name))

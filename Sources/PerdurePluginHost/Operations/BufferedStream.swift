@@ -53,6 +53,22 @@ final class BufferedStream: PluginStream {
     return isOpen
   }
 
+  /// Adds an item at once; where there is no room one that says so takes the place of what is left
+  /// out.
+  func offer(_ item: JSON) {
+    let size = item.encoded.count
+    let reader = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      guard !state.isClosed, state.end == nil else { return nil }
+      let isFull = state.items.count >= Self.itemLimit || state.size + size > Self.byteLimit
+      if isFull, state.items.last?.json == ["overflow": true] { return nil }
+      state.items.append(isFull ? (["overflow": true], 0) : (item, size))
+      if !isFull { state.size += size }
+      defer { state.reader = nil }
+      return state.reader
+    }
+    reader?.resume()
+  }
+
   /// Ends it; the plugin is told after the items.
   func finish(_ end: JSON) {
     let reader = state.withLock { state in

@@ -27,6 +27,7 @@ struct Grants: Sendable {
   }
 
   let conversations: ManifestPermissions.Conversations
+  let environment: ManifestPermissions.Environment?
   let models: Patterns
   let tools: Patterns
   let secrets: Set<String>
@@ -41,6 +42,7 @@ struct Grants: Sendable {
   init(_ manifest: Manifest) {
     let json = manifest.permissions.json
     conversations = manifest.permissions.conversations
+    environment = manifest.permissions.environment
     models = Patterns(json["models"])
     tools = Patterns(json["tools"])
     secrets = Set((json["secrets"]?.array ?? []).compactMap { $0.text })

@@ -105,6 +105,8 @@ extension OperationRun {
     if let problem = error as? BorderProblem {
       return OperationProblem(problem, of: "the operation")
     }
+    if let error = error as? FileError { return problem(of: error) }
+    if let error = error as? ExecutionError { return problem(of: error) }
     guard let error = error as? PerdureError else {
       return error is CancellationError
         ? OperationProblem(.cancelled, "the operation was cancelled", reason: "abort")
@@ -114,6 +116,29 @@ extension OperationRun {
       return problem(of: CallRefusal(reason, error.message))
     }
     return problem(of: error)
+  }
+
+  private static func problem(of error: FileError) -> OperationProblem {
+    guard error.code != .aborted else {
+      return OperationProblem(.cancelled, error.message, reason: "abort")
+    }
+    var file: JSONObject = ["code": .string(error.code.rawValue)]
+    if let path = error.path { file["path"] = .string(path) }
+    if let reason = error.reason { file["reason"] = .string(reason.rawValue) }
+    var problem = OperationProblem(.invalid, error.description, reason: "file")
+    problem.members["file"] = .object(file)
+    return problem
+  }
+
+  private static func problem(of error: ExecutionError) -> OperationProblem {
+    guard error.code != .aborted else {
+      return OperationProblem(.cancelled, error.message, reason: "abort")
+    }
+    var execution: JSONObject = ["code": .string(error.code.rawValue)]
+    if let path = error.spillPath { execution["spillPath"] = .string(path) }
+    var problem = OperationProblem(.invalid, error.description, reason: "execution")
+    problem.members["execution"] = .object(execution)
+    return problem
   }
 
   private static func problem(of error: PerdureError) -> OperationProblem {

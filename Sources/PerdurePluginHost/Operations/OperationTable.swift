@@ -3,7 +3,7 @@
 extension OperationSchema {
   /// The operations that this host serves, in the order of the documentation.
   static let served: [OperationSchema] =
-    housekeeping + streams + reads + writes + work + models + registration + wraps
+    housekeeping + streams + reads + writes + work + models + environments + registration + wraps
 
   private static let byName: [String: OperationSchema] = Dictionary(
     served.map { ($0.name, $0) },
