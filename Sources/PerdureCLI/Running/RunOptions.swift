@@ -50,8 +50,8 @@ enum RunOptions {
     Option(
       name: "cwd",
       value: "DIR",
-      help: "the working folder; recorded for tools that work on\n"
-        + "files, which this version does not serve yet"
+      help: "let the model work on the files of this folder; it\n"
+        + "sees the folder as /, and no commands are run"
     ),
     Option(
       name: "durability",

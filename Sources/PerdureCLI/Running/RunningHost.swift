@@ -31,6 +31,8 @@ final class RunningHost: Sendable {
   /// The installed plugins; absent if none are loaded and none can be.
   let installed: InstalledPlugins?
   private let reporter: Reporter
+  /// What tools may reach; absent if they have no files.
+  private let environment: WorkingFolder?
   private let state = Mutex(State())
   private let approvals: ApprovalMode
   private let isClosed = Flag()
@@ -41,6 +43,7 @@ final class RunningHost: Sendable {
     plugins: [Plugin],
     installed: InstalledPlugins?,
     reporter: Reporter,
+    environment: WorkingFolder?,
     end: OneEvent<End>,
     approvals: ApprovalMode,
     denials: DenialCount
@@ -51,6 +54,7 @@ final class RunningHost: Sendable {
     self.plugins = plugins
     self.installed = installed
     self.reporter = reporter
+    self.environment = environment
     self.end = end
   }
 
@@ -117,11 +121,13 @@ final class RunningHost: Sendable {
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
       installed = try await Self.installed(record, beside: plugins, reporter, onReport)
+      let environment = try record.workingDirectory.map { try WorkingFolder($0) }
       let (maxRetries, limits) = (record.maxRetries, record.limits)
       let harness = try await Harness.open(
         .opened(store),
         models: models,
-        extensions: (installed?.extensions ?? [])
+        extensions: (environment?.extensions ?? []).map { Self.contribution($0, record) }
+          + (installed?.extensions ?? [])
           + plugins.map { Self.contribution($0.contribution, record) },
         pinned: installed?.pinned ?? [],
         settings: {
@@ -132,6 +138,7 @@ final class RunningHost: Sendable {
           settings.approvals = approvals.setting
           return settings
         },
+        environment: environment?.choice,
         onReport: onReport
       )
       try installed?.attach(to: harness)
@@ -141,6 +148,7 @@ final class RunningHost: Sendable {
         plugins: plugins,
         installed: installed,
         reporter: reporter,
+        environment: environment,
         end: end,
         approvals: approvals,
         denials: denials
@@ -219,6 +227,7 @@ final class RunningHost: Sendable {
   func report(_ header: JSONObject) {
     var header = header
     header["plugins"] = description
+    if let environment { header["environment"] = environment.header }
     reporter.header(header)
     _ = harness.subscribe { [weak self] in self?.see($0) }
   }
@@ -269,7 +278,10 @@ final class RunningHost: Sendable {
   func abortAll() async throws { try await harness.abortAll() }
 
   /// The ids of all that is loaded now, in order.
-  var extensions: [String] { (installed?.names ?? []) + plugins.map { $0.contribution.name } }
+  var extensions: [String] {
+    (environment == nil ? [] : [WorkingFolder.extensionName]) + (installed?.names ?? [])
+      + plugins.map { $0.contribution.name }
+  }
 
   /// What is loaded.
   var description: JSON {
