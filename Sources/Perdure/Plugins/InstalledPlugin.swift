@@ -3,8 +3,8 @@ public import PerdureValue
 
 /// An installed plugin, and what it does in a host that runs.
 public struct InstalledPlugin: Sendable {
-  /// Whether hosts load it.
-  public enum State: String, Sendable { case enabled, disabled }
+  /// Whether hosts load it; one that was removed from the folder runs on where it was loaded before.
+  public enum State: String, Sendable { case enabled, disabled, removed }
 
   /// What a host has of it in memory.
   public struct Running: Sendable {

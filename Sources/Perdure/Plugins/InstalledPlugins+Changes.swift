@@ -55,7 +55,7 @@ extension InstalledPlugins {
     _ removal: PluginRemoval = .refuse
   ) async throws -> PluginChange {
     try await inTurn { [self] in
-      try await remove(try installation.base.planUninstall(id), removal)
+      try await remove(try ending(id) { try installation.base.planUninstall(id) }, removal)
     }
   }
 
@@ -76,7 +76,7 @@ extension InstalledPlugins {
   @discardableResult
   public func disable(_ id: String) async throws -> PluginChange {
     try await inTurn { [self] in
-      let plan = try installation.planDisable(id)
+      let plan = try ending(id) { try installation.planDisable(id) }
       let blocked = try await users(of: id).tasks
       var change = try await remove(plan, .drain, keepsTasks: false)
       change.blockedTasks = blocked.map { $0.id }
@@ -195,19 +195,21 @@ extension InstalledPlugins {
       return PluginChange(plan)
     }
     var change = PluginChange(plan)
+    var calls: [String] = []
     do {
       let new = try await activate(path(of: plan, after), after)
       do {
         change.hasLostState = try await handOver(from: old, to: new, discardsState: discardsState)
         try await test(new, reason)
         try await swap(old, new, plan, harness)
+        calls = old?.plugin.loaded.liveCalls ?? []
       } catch {
         new.withdraw()
         retire(new, limit: .zero)
         throw error
       }
       if let old { retire(old, limit: options.drainLimit) }
-      change.isDraining = old != nil
+      change.lastCalls = calls
       return change
     } catch {
       throw Self.kept(error, old, plan)
@@ -354,6 +356,14 @@ extension InstalledPlugins {
 
   // MARK: Going
 
+  /// Plans the end of a plugin here; one that somebody else has removed from the folder still runs.
+  private func ending(_ id: String, _ plan: () throws -> InstallPlan) throws -> InstallPlan {
+    do { return try plan() } catch let error as PerdureError where error.code == .notFound {
+      guard state.withLock({ $0.generations[id] != nil }) else { throw error }
+      return .unchanged(id)
+    }
+  }
+
   private func remove(
     _ plan: InstallPlan,
     _ removal: PluginRemoval,
@@ -391,7 +401,9 @@ extension InstalledPlugins {
     }
     retire(old, limit: removal == .force ? .zero : options.drainLimit)
     var change = PluginChange(plan)
-    change.isDraining = true
+    change.from = old.record.release.version
+    change.hasChanged = true
+    change.lastCalls = users.calls
     if removal == .force { change.blockedTasks = users.tasks.map { $0.id } }
     return change
   }

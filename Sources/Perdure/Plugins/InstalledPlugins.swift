@@ -154,13 +154,25 @@ public final class InstalledPlugins: Sendable {
 
   // MARK: Looking
 
-  /// Returns what is installed, by id, with what runs of it.
+  /// Returns what is installed, by id, with what runs of it, and then what runs on without being so.
   public func list() throws -> [InstalledPlugin] {
     let (generations, draining) = state.withLock { state in
       (state.generations, state.draining.values.map { $0.generation })
     }
     let retired = RetiredCopies.all
-    return try installation.list().map { plugin in
+    var plugins = try installation.list()
+    let known = Set(plugins.map(\.id))
+    var left: [String: InstalledRecord] = [:]
+    for generation in draining + Array(generations.values)
+    where !known.contains(generation.record.id) {
+      left[generation.record.id] = generation.record
+    }
+    plugins += left.values.sorted { $0.id < $1.id }.map { record in
+      var plugin = InstalledPlugin(record, in: installation.base)
+      plugin.state = .removed
+      return plugin
+    }
+    return plugins.map { plugin in
       var plugin = plugin
       plugin.running = generations[plugin.id]?.running
       plugin.quarantine = generations[plugin.id]?.plugin.quarantine ?? plugin.quarantine
@@ -170,13 +182,9 @@ public final class InstalledPlugins: Sendable {
     }
   }
 
-  /// Returns an installed plugin; throws `notFound` for another id.
+  /// Returns a plugin that is installed or still runs here; throws `notFound` for another id.
   public func plugin(_ id: String) throws -> InstalledPlugin {
-    _ = try installation.base.installed(id)
-    guard let plugin = try list().first(where: { $0.id == id }) else {
-      return try installation.plugin(id)
-    }
-    return plugin
+    try list().first { $0.id == id } ?? installation.plugin(id)
   }
 
   /// Returns when the last calls of all old versions have ended, and these are closed.

@@ -26,8 +26,8 @@ public struct PluginChange: Sendable {
   public var hasLostState = false
   /// The tasks that cannot go on any more.
   public var blockedTasks: [TaskID] = []
-  /// Whether calls of the old version are still under way.
-  public var isDraining = false
+  /// The calls of the old version that were still under way, such as "tool grep"; they end on it.
+  public var lastCalls: [String] = []
 
   init(_ plan: InstallPlan) {
     id = plan.id
@@ -57,7 +57,7 @@ public struct PluginChange: Sendable {
     if !warnings.isEmpty { object["warnings"] = .array(warnings.map { .string($0) }) }
     if hasLostState { object["stateLost"] = true }
     if !blockedTasks.isEmpty { object["blockedTasks"] = .array(blockedTasks.map { $0.json }) }
-    if isDraining { object["draining"] = true }
+    if !lastCalls.isEmpty { object["draining"] = .array(lastCalls.map { .string($0) }) }
     return object
   }
 }

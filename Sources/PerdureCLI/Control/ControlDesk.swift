@@ -49,7 +49,7 @@ struct ControlDesk: Sendable {
     [
       "protocol": .int(Self.protocolVersion), "perdure": .string(PerdureVersion.perdure),
       "store": .string(address.text), "process": .int(Int64(getpid())),
-      "run": record.json,
+      "run": record.json, "approvals": .string(host.approvals.rawValue),
     ]
   }
 

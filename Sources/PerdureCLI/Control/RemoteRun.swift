@@ -9,6 +9,8 @@ struct RemoteRun: Sendable {
   private enum End: Sendable {
     case answered(Result<JSONObject, PerdureError>)
     case signal(Int32)
+    /// A call of the prompt waits for an approval, and nobody is here who could give it.
+    case approval(JSON)
   }
 
   private let client: ControlClient
@@ -39,8 +41,29 @@ struct RemoteRun: Sendable {
     }
     var header: JSONObject = ["store": .string(address.text)]
     if case .existing(let id) = conversation { header["conversation"] = id.json }
+    let approvals = try ApprovalMode(arguments)
+    if arguments.has("approvals") { try await check(approvals) }
     let abort = arguments.has("abort-on-interrupt")
-    try await follow("submit", parameters, header, abortsOnSignal: abort)
+    try await follow(
+      "submit",
+      parameters,
+      header,
+      abortsOnSignal: abort,
+      waitsForPeople: approvals == .ask
+    )
+  }
+
+  /// Throws if the host does something else about calls that need an approval.
+  private func check(_ wanted: ApprovalMode) async throws {
+    guard let word = try await client.ask("hello")["approvals"]?.text,
+      let mode = ApprovalMode(rawValue: word), mode.setting != wanted.setting
+    else { return }
+    throw PerdureError(
+      .invalidConfiguration,
+      "the process that works on the store runs it in another way",
+      hint: "leave --approvals out, or end that process with 'perdure close' first",
+      cause: "there it is --approvals \(word)"
+    )
   }
 
   /// Lets unfinished work go on, and ends when nothing runs.
@@ -60,7 +83,8 @@ struct RemoteRun: Sendable {
     _ operation: String,
     _ parameters: JSONObject,
     _ header: JSONObject,
-    abortsOnSignal: Bool = false
+    abortsOnSignal: Bool = false,
+    waitsForPeople: Bool = true
   ) async throws -> Never {
     var header = header
     let hello = try await client.ask("hello")
@@ -78,6 +102,7 @@ struct RemoteRun: Sendable {
         let result = try await client.ask(operation, parameters) { type, members in
           place.note(members["conversation"])
           Self.show(type, members, reporter)
+          if type == "approval", !waitsForPeople { end.fire(.approval(members["id"] ?? .null)) }
         }
         end.fire(.answered(.success(result)))
       } catch {
@@ -88,6 +113,13 @@ struct RemoteRun: Sendable {
     switch await end.value {
     case .answered(.success(let result)): finish(HostResult(result))
     case .answered(.failure(let error)): throw Remedy.named(error, address)
+    case .approval(let id):
+      throw PerdureError(
+        .approvalRequired,
+        "a call waits for an approval (\(id.compactText))",
+        hint: "`\(address.command("approve")) \(id.compactText)` or `\(address.command("deny"))"
+          + " \(id.compactText)`; the process that works on the store goes on then"
+      )
     case .signal(let signal):
       try await stop(signal, abortsOnSignal ? place.conversation : nil)
     }
@@ -133,7 +165,7 @@ struct RemoteRun: Sendable {
     let others = ["store", "json", "approvals"]
     var object: JSONObject = [:]
     for option in RunOptions.all where arguments.has(option.name) && !others.contains(option.name) {
-      let isPath = ["plugin", "faux", "cwd"].contains(option.name)
+      let isPath = ["plugin", "plugins", "faux", "cwd"].contains(option.name)
       object[JSONString(option.name)] = .array(
         arguments.all(option.name).map { value in
           .string(isPath ? HostText.fullPath(value) ?? HostText.absolutePath(value) : value)

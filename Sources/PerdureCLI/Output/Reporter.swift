@@ -125,7 +125,14 @@ final class Reporter: Sendable {
     if let name = report.extensionName { members["extension"] = .string(name) }
     if isJSON { return event("report", members) }
     let text = report.extensionName.map { "\($0): \(report.message)" } ?? report.message
-    if report.type == "plugin_log" { progress(text) } else { warn(text) }
+    // What a plugin only mentions is for a person who watches, or for the log of a host.
+    let isMention = report.type == "plugin_log" && !Self.isUrgent(report) && verb != "serve"
+    if isMention { progress(text) } else { warn(text) }
+  }
+
+  /// Whether a plugin logged it as a warning or an error.
+  private static func isUrgent(_ report: Report) -> Bool {
+    report.message.hasPrefix("[warn] ") || report.message.hasPrefix("[error] ")
   }
 
   /// Passes on what a plugin has measured, to programs.

@@ -34,7 +34,8 @@ final class RunningHost: Sendable {
   /// What tools may reach; absent if they have no files.
   private let environment: WorkingFolder?
   private let state = Mutex(State())
-  private let approvals: ApprovalMode
+  /// What it does about calls that need an approval.
+  let approvals: ApprovalMode
   private let isClosed = Flag()
   private let control = Mutex<ControlServer?>(nil)
 
@@ -122,13 +123,16 @@ final class RunningHost: Sendable {
       }
       installed = try await Self.installed(record, beside: plugins, reporter, onReport)
       let environment = try record.workingDirectory.map { try WorkingFolder($0) }
+      let extensions =
+        (environment?.extensions ?? []).map { Self.contribution($0, record) }
+        + (installed?.extensions ?? [])
+        + plugins.map { Self.contribution($0.contribution, record) }
+      Self.warnOfUnknownTools(record, extensions, reporter)
       let (maxRetries, limits) = (record.maxRetries, record.limits)
       let harness = try await Harness.open(
         .opened(store),
         models: models,
-        extensions: (environment?.extensions ?? []).map { Self.contribution($0, record) }
-          + (installed?.extensions ?? [])
-          + plugins.map { Self.contribution($0.contribution, record) },
+        extensions: extensions,
         pinned: installed?.pinned ?? [],
         settings: {
           var settings = HarnessSettings()
@@ -181,6 +185,20 @@ final class RunningHost: Sendable {
     let installation = PluginInstallation(folder: folder)
     options.suspects = try PluginCrashes.suspects(in: installation, record.isolation)
     return try await InstalledPlugins.load(from: installation, options)
+  }
+
+  /// Warns of tools that are to need an approval and that nobody brings.
+  private static func warnOfUnknownTools(
+    _ record: RunRecord,
+    _ extensions: [Extension],
+    _ reporter: Reporter
+  ) {
+    let known = Set(extensions.flatMap { $0.tools.map(\.name) })
+    for name in record.approvedTools where !known.contains(name) {
+      reporter.warn(
+        "warning: no tool is called '\(name)', for which --require-approval asks for an approval"
+      )
+    }
   }
 
   /// Lets the harness have what a plugin registers while it runs.

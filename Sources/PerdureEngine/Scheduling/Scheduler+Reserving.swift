@@ -251,7 +251,8 @@ extension Scheduler {
     var retries = 0
     while true {
       do { return try await external.migrate(record) } catch let error as PerdureError
-      where error.code == .pluginFault && retries < Self.migrationRetries && !isClosing {
+        where error.code == .pluginFault && retries < Self.migrationRetries && !isClosing
+      {
         await surroundings.clock.sleep(nanoseconds: Self.migrationPause << Int64(retries))
         retries += 1
       }

@@ -33,8 +33,9 @@ struct ContributionCaller: Sendable {
     place.check = { (object: JSONObject) throws(BorderProblem) in
       answer.value = try decode(object)
     }
-    do { _ = try await outcome(input, place) } catch let error as PerdureError
-    where kind == .pure && error.code == .pluginFault {
+    do {
+      _ = try await outcome(input, copy place)
+    } catch let error as PerdureError where kind == .pure && error.code == .pluginFault {
       // Something else took the process along; what only computes can be asked once more.
       _ = try await outcome(input, place)
     }

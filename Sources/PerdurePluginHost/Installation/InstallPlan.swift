@@ -33,6 +33,9 @@ package struct InstallPlan: Sendable {
 
   /// Whether there is nothing to do.
   package var isDone: Bool { before == after && staged == nil }
+
+  /// A plan that leaves the folder as it is.
+  package static func unchanged(_ id: String) -> InstallPlan { InstallPlan(id: id) }
 }
 
 extension InstallationFolder {
@@ -52,6 +55,7 @@ extension InstallationFolder {
     }
     var after = before ?? InstalledRecord(id: id, release: staged.release)
     options.apply(to: &after)
+    try Self.checkPlace(of: after, staged)
     return InstallPlan(id: id, before: before, after: after, staged: staged)
   }
 
@@ -77,6 +81,7 @@ extension InstallationFolder {
       after.quarantine = nil
     }
     options.apply(to: &after)
+    try Self.checkPlace(of: after, staged)
     return InstallPlan(id: id, before: before, after: after, staged: staged)
   }
 
@@ -161,6 +166,24 @@ extension InstallationFolder {
       hint: known.isEmpty
         ? "install it with `perdure plugin install FILE`"
         : "installed are \(known.prefix(20).joined(separator: ", "))"
+    )
+  }
+
+  /// Throws if a plugin that runs in the process of the host alone would not get there.
+  private static func checkPlace(
+    of record: InstalledRecord,
+    _ staged: StagedPlugin
+  ) throws(PerdureError) {
+    guard staged.description.manifest.execution.mode == .inProcess else { return }
+    if record.isolation == "in-process" { return }
+    let isTrusted = record.isolation != "runner" && record.release.signer != nil
+    guard !isTrusted else { return }
+    throw PerdureError(
+      .pluginRefused,
+      "the plugin \(record.id) must run in the process of the host, but "
+        + (record.isolation == "runner"
+          ? "is to get one of its own" : "one that nobody has signed gets one of its own"),
+      hint: "give --isolation in-process if you trust it"
     )
   }
 

@@ -218,7 +218,10 @@ package struct InstallationFolder: Sendable {
       try check(file)
       if let staged, let record { try moveIn(staged, record) }
       file[id] = record
-      if let staged { file.signers[id] = staged.release.signer }
+      // Whoever goes back to a version trusts its signer again.
+      if let record, staged != nil || record.release != expected?.release {
+        file.signers[id] = record.release.signer
+      }
       try write(file)
       sweep(file)
     }

@@ -231,7 +231,7 @@ final class RunnerBody: RemotePlugin {
 
   private func unavailable(_ call: PluginCall, _ why: String) -> PerdureError {
     // Nothing has happened: a task stays what it is until the plugin is back.
-    return PerdureError(
+    PerdureError(
       call.kind == .tool ? "tool_unavailable" : .pluginDown,
       "plugin \(core.id) \(why)",
       hint: "look at what it logged, then load it again",

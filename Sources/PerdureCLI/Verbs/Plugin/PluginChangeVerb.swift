@@ -86,7 +86,7 @@ enum PluginChangeVerb {
     var text =
       switch operation {
       case .rollback: "went back to \(id) \(version)"
-      case .uninstall: "removed \(id) \(version)"
+      case .uninstall: "removed \(id) \(version)" + lastCalls(object)
       default:
         object["changed"] == true
           ? "\(id) \(version) is \(object["state"]?.text ?? "") now"
@@ -94,7 +94,17 @@ enum PluginChangeVerb {
       }
     if object["stateLost"] == true { text += ", without the state of the other version" }
     let tasks = (object["blockedTasks"]?.array ?? []).compactMap { $0.int.map { "\($0)" } }
-    if !tasks.isEmpty { text += "; blocked by that: \(tasks.joined(separator: ", "))" }
+    if !tasks.isEmpty { text += "; tasks blocked by that: \(tasks.joined(separator: ", "))" }
     return text
+  }
+
+  /// What of a plugin that takes no more calls still runs.
+  private static func lastCalls(_ object: JSONObject) -> String {
+    let calls = (object["draining"]?.array ?? []).compactMap(\.text)
+    if calls.isEmpty { return "" }
+    let list = calls.joined(separator: ", ")
+    return calls.count == 1
+      ? "; a call that is under way ends first: \(list)"
+      : "; \(calls.count) calls that are under way end first: \(list)"
   }
 }

@@ -112,9 +112,15 @@ struct PluginRequest: Sendable {
   /// Does what is asked for and returns what is told of it.
   func perform(on holder: some PluginHolder) async throws -> JSONObject {
     let subject = subject ?? ""
+    // Whoever asks for a version wants it to run, whatever another one or an earlier process did.
+    if [.rollback, .enable].contains(operation) { PluginCrashes.forget(subject) }
     switch operation {
-    case .install: return try await holder.install(subject, choices).json
-    case .upgrade: return try await holder.upgrade(subject, choices).json
+    case .install, .upgrade:
+      let change =
+        try await operation == .install
+        ? holder.install(subject, choices) : holder.upgrade(subject, choices)
+      if change.hasChanged { PluginCrashes.forget(change.id) }
+      return change.json
     case .rollback: return try await holder.rollback(subject).json
     case .uninstall: return try await holder.remove(subject, removal).json
     case .enable: return try await holder.enable(subject, choices).json

@@ -40,15 +40,35 @@ enum PluginVerbs {
     Option(name: "isolation", value: "WHERE", help: "auto, in-process or runner"),
   ]
 
-  /// The folder that is meant.
-  static func installation(_ arguments: ParsedArguments) throws -> PluginInstallation {
+  /// The folder that is meant; one that is named has to be there unless `mayBeAbsent`.
+  static func installation(
+    _ arguments: ParsedArguments,
+    mayBeAbsent: Bool = false
+  ) throws -> PluginInstallation {
     guard let path = arguments.value("plugins") else {
       return PluginInstallation(folder: try PluginInstallation.userFolder())
     }
     guard !path.isEmpty else {
       throw UsageError.make("--plugins names nothing", "give the path of a folder")
     }
-    return PluginInstallation(folder: HostText.fullPath(path) ?? HostText.absolutePath(path))
+    let folder = HostText.fullPath(path) ?? HostText.absolutePath(path)
+    switch HostText.kind(ofPath: folder) {
+    case .folder: break
+    case .nothing where mayBeAbsent: break
+    case .nothing:
+      throw PerdureError(
+        .invalidConfiguration,
+        "there is no folder of plugins at \(path)",
+        hint: "give --plugins an existing folder; the first `perdure plugin install` makes it"
+      )
+    case .file, .other:
+      throw PerdureError(
+        .invalidConfiguration,
+        "\(path) is no folder, so no plugins can be installed in it",
+        hint: "give --plugins a folder, or a file of a plugin to --plugin"
+      )
+    }
+    return PluginInstallation(folder: folder)
   }
 
   /// Lets a request be carried out in the folder that is meant, by the host of the store if one runs
@@ -57,9 +77,11 @@ enum PluginVerbs {
     _ request: PluginRequest,
     _ arguments: ParsedArguments
   ) async throws -> JSONObject {
-    let installation = try installation(arguments)
+    let installation = try installation(arguments, mayBeAbsent: request.operation == .install)
     if let client = try await host(of: installation, arguments) {
-      return try await client.ask(request.operation.rawValue, request.parameters)
+      var object = try await client.ask(request.operation.rawValue, request.parameters)
+      object["host"] = true
+      return object
     }
     if request.operation == .uninstall, request.removal != .force, let id = request.subject {
       try await StoredTasks.check(id, installation, arguments)
@@ -105,6 +127,9 @@ enum PluginVerbs {
       reporter.printStyled(String(decoding: EventLine.bytes(.object(object)), as: UTF8.self))
     } else {
       reporter.print(sentence)
+      if object["changed"] == true, object["host"] != true {
+        reporter.progress("no host of this store runs; hosts that start from now on see it")
+      }
       for warning in object["warnings"]?.array ?? [] {
         reporter.warn("warning: \(warning.text ?? "")")
       }
