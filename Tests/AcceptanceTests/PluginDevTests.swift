@@ -144,10 +144,8 @@ import Testing
     // The first build made a file that was not there, so there is another one.
     #expect(cycle(output).last == "hello.faux.json: as expected")
     change("hello.c", "Hello, %s!", "Good day, %s!")
-    var last = ""
-    while last != "hello.faux.json: not as in hello.expected.txt" {
-      last = cycle(output).last ?? ""
-    }
+    let lines = cycle(output)
+    #expect(lines.contains("hello.faux.json: not as in hello.expected.txt"), "\(lines)")
     host.signal(SIGINT)
     #expect(host.wait().status == 130)
   }

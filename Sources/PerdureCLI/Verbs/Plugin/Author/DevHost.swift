@@ -31,12 +31,12 @@ final class DevHost: Sendable {
     record.pluginFolder = folder + "/plugins"
     record.isolation = isolation
     record.durability = .normal
-    try HostText.write(Array(silence.utf8), to: folder + "/silence.json")
+    let silent = folder + "/silence.json"
+    try HostText.write(Array(silence.utf8), to: silent)
     // The first script answers whoever gives this host a prompt from elsewhere.
-    let first = scripts.lazy.compactMap { try? Models.play(scriptAt: $0.path).models }.first
-    let shelf = ScriptShelf(
-      first: try first ?? Models.faux(scriptAt: folder + "/silence.json")
-    )
+    let first = scripts.first { (try? Models.play(scriptAt: $0.path)) != nil }?.path ?? silent
+    record.faux = first
+    let shelf = ScriptShelf(first: try Models.faux(scriptAt: first))
     let store = try await address.open(durability: .normal, isOwn: false)
     let host = try await RunningHost.open(
       store,
