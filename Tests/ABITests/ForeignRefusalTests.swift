@@ -1,6 +1,7 @@
 import Foundation
 import PerdureModel
 import PerdurePluginHost
+import PerdureTestKit
 import PerdureValue
 import Testing
 
@@ -132,5 +133,51 @@ struct ForeignRefusalTests {
     let path = try Fixtures.folder() + "/x.ffi.json"
     try Data(text.utf8).write(to: URL(filePath: path))
     #expect(Self.refusal(path)?.code == .pluginRefused)
+  }
+
+  // MARK: Chance
+
+  /// The same value with something else at one place.
+  private static func changed(_ value: JSON, _ chance: inout SeededGenerator) -> JSON {
+    let others: [JSON] = [
+      .null, true, -1, 0, .int(Int64.max), .double(0.5), .bigInteger("99999999999999999999"), "",
+      "i32", "struct", "bytes_out", "n", [], [:], ["type": "ptr"], [[]],
+    ]
+    guard Int.random(in: 0..<3, using: &chance) > 0 else {
+      return others.randomElement(using: &chance) ?? .null
+    }
+    switch value {
+    case .array(var elements):
+      guard let index = elements.indices.randomElement(using: &chance) else { return value }
+      if Bool.random(using: &chance) {
+        elements[index] = changed(elements[index], &chance)
+      } else {
+        elements.append(elements[index])
+      }
+      return .array(elements)
+    case .object(var members):
+      guard let key = members.keys.randomElement(using: &chance) else { return value }
+      members[key] = members[key].map { changed($0, &chance) }
+      if Int.random(in: 0..<8, using: &chance) == 0 { members[key] = nil }
+      return .object(members)
+    default: return others.randomElement(using: &chance) ?? .null
+    }
+  }
+
+  @Test func `a description that chance has changed is taken or refused`() throws {
+    var chance = SeededGenerator(for: "descriptions of functions")
+    let path = try Fixtures.folder() + "/x.ffi.json"
+    let whole = try Data(
+      contentsOf: Fixtures.root.appending(path: "examples/plugin-ffi/libraries.ffi.json")
+    )
+    let original = try JSON(parsing: Array(whole))
+    for _ in 0..<Effort.choose(300, long: 20_000) {
+      var value = original
+      for _ in 0...Int.random(in: 0..<3, using: &chance) { value = Self.changed(value, &chance) }
+      try Data(value.encoded).write(to: URL(filePath: path))
+      do { _ = try PluginFiles.inspect(path: path) } catch {
+        #expect((error as? PerdureError)?.code == .pluginRefused, "\(value)")
+      }
+    }
   }
 }
