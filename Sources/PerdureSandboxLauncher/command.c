@@ -78,7 +78,10 @@ static int search_and_run(char *const *arguments, char *const *environment) {
 }
 
 void run_command(int terminal) {
-  reset_signals();
+  /* Handlers end with exec, and what was ignored was reset when the launcher started. */
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
   umask(022);
   if (setsid() < 0) fail(errno, "setsid");
   if (terminal >= 0) take_terminal(terminal);

@@ -35,7 +35,8 @@ static bool gives_memory_limit(void) {
   return launch.policy.cgroups.count > 0 || launch.policy.memory > 0;
 }
 
-static bool gives_kill(void) { return true; }
+/* Without a namespace the monitor must outlive the command that it ends, so it must be out of reach. */
+static bool gives_kill(void) { return gives_signals(); }
 
 static const struct guarantee {
   const char *name;
@@ -74,6 +75,10 @@ void check_guarantees(void) {
   }
   /* No rule of Landlock covers chmod, utime and setxattr, wherever the owner is the sandbox's user. */
   if (launch.policy.tier == TIER_LANDLOCK) report("weakened fsMetadata");
+  /* A socket of the host in a mounted directory can be connected to, whatever the mount allows. */
+  if (owns_namespace() && launch.landlock < 9 && launch.policy.mount_count > 0) {
+    report("weakened mountedSockets");
+  }
   if (launch.policy.memory > 0 && launch.policy.cgroups.count == 0) {
     report("enforced limits.memory watched");
   }

@@ -21,7 +21,6 @@ static void serve(const int *descriptors) {
     close(descriptors[place]);
   }
   for (int place = FD_POLICY; place < FD_COUNT; place++) fcntl(place, F_SETFD, FD_CLOEXEC);
-  reset_signals();
   enter(stage_policy);
   read_policy(true);
   enter(stage_descriptors);

@@ -38,7 +38,7 @@ static void enter_cgroups(void) {
 
 static int namespaces(void) {
   if (launch.policy.tier != TIER_NAMESPACES) return 0;
-  if (launch.inside_holder) return CLONE_NEWPID | CLONE_NEWNS;
+  if (launch.inside_holder) return CLONE_NEWPID;
   int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   if (launch.policy.network != NETWORK_HOST) flags |= CLONE_NEWNET;
   return launch.as_root ? flags : flags | CLONE_NEWUSER;
@@ -142,11 +142,14 @@ int monitor(void) {
     check_guarantees();
     launch.user_space = launch.as_root ? make_foreign_users() : -1;
   }
+  enter(stage_namespaces);
+  /* The monitor goes first, so that the mounts are taken down when it is gone, and not while the host
+     waits for its last word. */
+  if (launch.inside_holder && unshare(CLONE_NEWNS) != 0) fail(errno, "unshare");
   int leash[2];
   int signals = open_signals();
   if (pipe2(leash, O_CLOEXEC) != 0) fail(errno, "pipe");
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) fail(errno, "PR_SET_CHILD_SUBREAPER");
-  enter(stage_namespaces);
   pid_t keeper = (pid_t)syscall(SYS_clone, namespaces() | SIGCHLD, NULL, NULL, NULL, NULL);
   if (keeper < 0) fail(errno, "clone");
   if (keeper == 0) {

@@ -66,6 +66,7 @@ static void allow_each(const char *const *paths, size_t count, uint64_t rights) 
 /* The mounts confine already; the rules stand behind them. */
 static void allow_own_tree(void) {
   allow("/", READ | LL_FS_EXECUTE, false);
+  /* Only here may sockets of others be connected to: those of a holder's other commands. */
   static const char *const scratch[] = {"/tmp", "/var/tmp", "/dev/shm", "/run"};
   for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) {
     allow(scratch[i], READ | WRITE | LL_FS_EXECUTE | LL_FS_RESOLVE_UNIX, false);
@@ -91,7 +92,7 @@ static void allow_parts_of_host(void) {
 
 static void allow_mount(const struct mount_entry *entry) {
   uint64_t rights = READ;
-  if (entry->access == ACCESS_WRITE) rights |= WRITE | LL_FS_RESOLVE_UNIX;
+  if (entry->access == ACCESS_WRITE) rights |= WRITE;
   if (entry->flags & MOUNT_EXEC) rights |= LL_FS_EXECUTE;
   int kind;
   int descriptor = open_inside(entry->inside, &kind);

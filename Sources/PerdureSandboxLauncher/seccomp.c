@@ -223,8 +223,15 @@ static bool unix_sockets_allowed(void) {
 static void filter_sockets(void) {
   unsigned short pair = begin_call(SYS_socketpair);
   load_argument(0);
-  if_equal(AF_UNIX, SECCOMP_RET_ALLOW);
+  add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0));
   decide(DENY(EACCES));
+  if (!unix_sockets_allowed()) {
+    /* One of a pair is connected for good, except a datagram one, which can send to any name. */
+    load_argument(1);
+    add((struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf));
+    if_equal(SOCK_DGRAM, DENY(EACCES));
+    if_equal(SOCK_RAW, DENY(EACCES));
+  }
   end_call(pair);
   if (!sockets_allowed()) {
     if_equal(SYS_socket, DENY(EACCES));

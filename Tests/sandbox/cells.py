@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import select
 import shutil
 import socket
 import struct
@@ -83,6 +84,11 @@ class Guard:
         self.path.bind(self.path_name)
         os.chmod(self.path_name, 0o777)
         self.path.listen()
+        self.datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if os.path.exists(self.path_name + "-datagrams"):
+            os.unlink(self.path_name + "-datagrams")
+        self.datagrams.bind(self.path_name + "-datagrams")
+        os.chmod(self.path_name + "-datagrams", 0o777)
         self.abstract = socket.socket(socket.AF_UNIX)
         self.abstract_name = "perdure-guard-%d" % os.getpid()
         self.abstract.bind("\0" + self.abstract_name)
@@ -105,6 +111,9 @@ class Guard:
                 problems.append("the secret was changed")
         if os.stat(HOME + "/secret").st_nlink != 1:
             problems.append("the secret has another name")
+        if select.select([self.datagrams], [], [], 0)[0]:
+            self.datagrams.recv(16)
+            problems.append("a datagram came out")
         if self.victim.poll() is not None:
             problems.append("the victim is dead")
         return problems
@@ -154,6 +163,11 @@ class Cell:
         write(self.folder + "/.git/config", "[core]\n")
         write(self.folder + "/hidden/inside", "hidden\n")
         write(os.path.dirname(self.folder) + "/secret", "canary\n")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(self.folder + "/socket")
+        server.listen()
+        os.chmod(self.folder + "/socket", 0o777)
+        self.server = server
         owner = NOBODY if self.identity == "unprivileged" else 0
         for path, _, files in os.walk(self.folder):
             os.chown(path, owner, owner)

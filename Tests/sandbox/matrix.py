@@ -53,7 +53,7 @@ def attack(cell, count, expected):
     programs = [
         ("files", HOME + "/secret", cell.workspace, guard.victim.pid, cell.programs + "/latency"),
         ("kernel", guard.victim.pid),
-        ("network", guard.tcp.getsockname()[1], guard.path_name, guard.abstract_name),
+        ("network", guard.tcp.getsockname()[1], guard.path_name, guard.abstract_name, cell.workspace),
     ]
     column = 0 if cell.strong else 1
     results = {}

@@ -531,7 +531,8 @@ def own_loopback(cell):
 def host_network(cell):
     guard = cell.guard
     port = guard.tcp.getsockname()[1]
-    launch, status = cell.attack("network", port, guard.path_name, guard.abstract_name, network="host")
+    launch, status = cell.attack("network", port, guard.path_name, guard.abstract_name, cell.workspace,
+                                 network="host")
     lines = launch.text.splitlines()
     expect("enforced network" not in launch.records(), launch)
     for line in ("93.host-loopback OK", "96.abstract EPERM", "97.path ENOENT", "95.vsock EAFNOSUPPORT"):
@@ -543,7 +544,8 @@ def host_network(cell):
 def host_network_weak(cell):
     guard = cell.guard
     port = guard.tcp.getsockname()[1]
-    launch, status = cell.attack("network", port, guard.path_name, guard.abstract_name, network="host")
+    launch, status = cell.attack("network", port, guard.path_name, guard.abstract_name, cell.workspace,
+                                 network="host")
     lines = launch.text.splitlines()
     for line in ("93.host-loopback OK", "96.abstract EAFNOSUPPORT", "97.path EAFNOSUPPORT"):
         expect(line in lines, launch, line)

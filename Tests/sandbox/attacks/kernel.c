@@ -36,6 +36,15 @@ static void other_processes(int host) {
             int handle = (int)syscall(SYS_pidfd_open, host, 0);
             handle < 0 ? -1 : syscall(SYS_pidfd_send_signal, handle, SIGTERM, NULL, 0);
           }));
+  ATTEMPT("59.setown", ({
+            int ends[2];
+            int result = pipe(ends);
+            if (result == 0) result = fcntl(ends[0], F_SETOWN, host);
+            if (result == 0) result = fcntl(ends[0], F_SETSIG, SIGKILL);
+            if (result == 0) result = fcntl(ends[0], F_SETFL, O_ASYNC);
+            if (result == 0 && write(ends[1], "x", 1) != 1) result = -1;
+            result;
+          }));
   ATTEMPT("60.attach-host", ptrace(PTRACE_ATTACH, host, 0, 0));
   ATTEMPT("60.attach-init", ptrace(PTRACE_ATTACH, 1, 0, 0));
   ATTEMPT("60.attach-keeper", ptrace(PTRACE_SEIZE, getppid(), 0, 0));

@@ -1,4 +1,4 @@
-/* network PORT SOCKET-PATH ABSTRACT-NAME: connections to the host, and kinds of sockets. */
+/* network PORT SOCKET-PATH ABSTRACT-NAME WORKSPACE: connections to the host, and kinds of sockets. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -54,6 +54,18 @@ static void reach_path(const char *row, const char *path, int is_abstract) {
   close(handle);
 }
 
+/* A datagram socket of a pair can send to a name, though nobody made it with socket(). */
+static void send_from_pair(const char *row, const char *path) {
+  struct sockaddr_un to = {.sun_family = AF_UNIX};
+  int pair[2];
+  strncpy(to.sun_path, path, sizeof to.sun_path - 1);
+  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    tell(row, -1);
+    return;
+  }
+  tell(row, sendto(pair[0], "x", 1, 0, (struct sockaddr *)&to, sizeof to));
+}
+
 /* A name question takes no five seconds. */
 static void ask(const char *row) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53)};
@@ -78,7 +90,7 @@ static void ask(const char *row) {
 }
 
 int main(int count, char **arguments) {
-  if (count != 4) return 2;
+  if (count != 5) return 2;
   int port = atoi(arguments[1]);
   reach("93.host-loopback", "127.0.0.1", port, SOCK_STREAM);
   reach("93.lan", "10.77.0.1", port, SOCK_STREAM);
@@ -110,5 +122,10 @@ int main(int count, char **arguments) {
   reach_path("97.path", arguments[2], 0);
   reach_path("97.docker", "/var/run/docker.sock", 0);
   reach_path("96.abstract", arguments[3], 1);
+  char datagrams[256];
+  snprintf(datagrams, sizeof datagrams, "%s-datagrams", arguments[2]);
+  send_from_pair("97.datagrams", datagrams);
+  snprintf(datagrams, sizeof datagrams, "%s/socket", arguments[4]);
+  reach_path("97.workspace", datagrams, 0);
   return 0;
 }
