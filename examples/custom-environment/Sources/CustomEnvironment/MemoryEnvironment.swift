@@ -14,7 +14,7 @@ final class MemoryEnvironment: Environment {
   /// Does something while nobody else does.
   private func run<Value: Sendable>(
     _ text: String,
-    _ body: (inout Tree, Path) throws(FileError) -> Value
+    _ body: @Sendable (inout Tree, Path) throws(FileError) -> Value
   ) throws(FileError) -> Value {
     let path = try Path(text)
     if Task.isCancelled { throw FileError.aborted(path.text) }
@@ -43,14 +43,14 @@ final class MemoryEnvironment: Environment {
   }
 
   func openFile(_ path: String, noFollow: Bool) async throws(FileError) -> any FileReader {
-    let key = try run(path) { (tree, path) throws(FileError) in
-      NodeKey(node: try tree.file(path), path: path)
+    let (node, path) = try run(path) { (tree, path) throws(FileError) in
+      (try tree.file(path), path)
     }
     return MemoryReader { (body) throws(FileError) in
       try self.tree.withLock { tree in
         Result { () throws(FileError) in
-          if Task.isCancelled { throw FileError.aborted(key.path.text) }
-          return body(key.node.bytes ?? [], tree.info(key.node, key.path))
+          if Task.isCancelled { throw FileError.aborted(path.text) }
+          return body(node.bytes ?? [], tree.info(node, path))
         }
       }
       .get()
@@ -102,7 +102,7 @@ final class MemoryEnvironment: Environment {
     }
   }
 
-  private func change(_ path: String, _ body: (inout [UInt8]) -> Void) throws(FileError) {
+  private func change(_ path: String, _ body: @Sendable (inout [UInt8]) -> Void) throws(FileError) {
     try run(path) { (tree, path) throws(FileError) in
       let node = try tree.file(path)
       var bytes = node.bytes ?? []
@@ -183,10 +183,4 @@ final class MemoryEnvironment: Environment {
     watches.withLock { $0.append(watch) }
     return watch
   }
-}
-
-/// A node that leaves its lock; it is looked at only while the lock is held again.
-struct NodeKey: @unchecked Sendable {
-  let node: Node
-  let path: Path
 }

@@ -1,8 +1,10 @@
 import Perdure
 import Synchronization
 
-/// A file or a folder in memory; only used while the lock of its tree is held.
-final class Node {
+/// A file or a folder in memory.
+///
+/// `@unchecked Sendable`: its members are read and written only while the lock of its tree is held.
+final class Node: @unchecked Sendable {
   /// The content of a file; absent for a folder.
   var bytes: [UInt8]?
   var children: [String: Node] = [:]
@@ -15,7 +17,7 @@ final class Node {
 }
 
 /// The names of a path, without dots.
-struct Path: Equatable {
+struct Path: Equatable, Sendable {
   var names: [String]
 
   init(_ text: String, from base: Path = Path(names: [])) throws(FileError) {
@@ -40,7 +42,7 @@ struct Path: Equatable {
 }
 
 /// All files; the functions expect that the lock is held.
-struct Tree {
+struct Tree: Sendable {
   let root = Node(file: nil)
   private var count = 0
 
