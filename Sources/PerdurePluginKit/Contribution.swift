@@ -21,7 +21,7 @@ extension Contribution {
   /// A tool; what it throws becomes an error result.
   public static func tool(
     _ name: String,
-    _ execute: @escaping @Sendable (ToolCall) async throws -> ToolResult
+    _ execute: @escaping @concurrent @Sendable (ToolCall) async throws -> ToolResult
   ) -> Contribution {
     Contribution("tool:\(name)") { call in try await execute(ToolCall(call)).payload }
   }
@@ -41,7 +41,7 @@ extension Contribution {
   /// A section of the prompt; without a text it is left out.
   public static func section(
     _ key: String,
-    _ body: @escaping @Sendable (SectionCall) async throws -> String?
+    _ body: @escaping @concurrent @Sendable (SectionCall) async throws -> String?
   ) -> Contribution {
     Contribution("section:\(key)") { call in
       try await body(SectionCall(call)).map { .text($0) } ?? Payload([:])
@@ -53,7 +53,7 @@ extension Contribution {
   /// A guard that throws denies; an observer that throws is reported.
   public static func hook(
     _ point: HookPoint,
-    _ body: @escaping @Sendable (HookCall) async throws -> HookDecision
+    _ body: @escaping @concurrent @Sendable (HookCall) async throws -> HookDecision
   ) -> Contribution {
     Contribution("hook:\(point.name)") { call in
       Payload(.object(try await body(HookCall(call)).json))
@@ -63,7 +63,7 @@ extension Contribution {
   /// Something around a tool, which answers as the tool would.
   public static func wrap(
     tool: String,
-    _ body: @escaping @Sendable (ToolWrapCall) async throws -> ToolResult
+    _ body: @escaping @concurrent @Sendable (ToolWrapCall) async throws -> ToolResult
   ) -> Contribution {
     Contribution("wrap:tool:\(tool)") { call in try await body(ToolWrapCall(call)).payload }
   }
@@ -71,7 +71,7 @@ extension Contribution {
   /// Something around a section, which answers as the section would.
   public static func wrap(
     section: String,
-    _ body: @escaping @Sendable (SectionWrapCall) async throws -> String?
+    _ body: @escaping @concurrent @Sendable (SectionWrapCall) async throws -> String?
   ) -> Contribution {
     Contribution("wrap:section:\(section)") { call in
       try await body(SectionWrapCall(call)).map { .text($0) } ?? Payload([:])
@@ -100,7 +100,7 @@ extension Contribution {
 
   /// What is told the settings before they count; it throws to refuse them.
   public static func settings(
-    _ body: @escaping @Sendable (_ settings: JSON) async throws -> Void
+    _ body: @escaping @concurrent @Sendable (_ settings: JSON) async throws -> Void
   ) -> Contribution {
     Contribution("settings.changed", isRaw: true) { call in
       try await body(call.input["settings"] ?? [:])
@@ -111,7 +111,7 @@ extension Contribution {
   /// What hands the state of this version to the next one.
   public static func snapshot(
     version: Int,
-    _ body: @escaping @Sendable () async throws -> JSON
+    _ body: @escaping @concurrent @Sendable () async throws -> JSON
   ) -> Contribution {
     Contribution("snapshot") { _ in
       Payload(["version": .int(version), "state": try await body()])
@@ -120,7 +120,7 @@ extension Contribution {
 
   /// What takes the state of another version; it throws to refuse the upgrade.
   public static func restore(
-    _ body: @escaping @Sendable (_ state: JSON, _ version: Int) async throws -> Void
+    _ body: @escaping @concurrent @Sendable (_ state: JSON, _ version: Int) async throws -> Void
   ) -> Contribution {
     Contribution("restore") { call in
       try await body(call.input["state"] ?? .null, Int(call.input["version"]?.int ?? 0))
@@ -130,7 +130,7 @@ extension Contribution {
 
   /// What says whether the plugin works; each check is `{"name", "ok", "message"?}`.
   public static func selfTest(
-    _ body: @escaping @Sendable (PluginCall) async throws -> [JSON]
+    _ body: @escaping @concurrent @Sendable (PluginCall) async throws -> [JSON]
   ) -> Contribution {
     Contribution("selftest", isRaw: true) { call in
       Payload(["checks": .array(try await body(call))])
@@ -139,7 +139,7 @@ extension Contribution {
 
   /// What says how well one of the manifest's `health` is: `{"status": "ok"}`.
   public static func health(
-    _ body: @escaping @Sendable (_ check: String, PluginCall) async throws -> JSON
+    _ body: @escaping @concurrent @Sendable (_ check: String, PluginCall) async throws -> JSON
   ) -> Contribution {
     Contribution("health") { call in
       Payload(try await body(call.input["check"]?.text ?? "", call))
@@ -149,7 +149,7 @@ extension Contribution {
   /// Any target, also one that is registered while the plugin runs; the answer is its completion.
   public static func target(
     _ name: String,
-    _ body: @escaping @Sendable (PluginCall) async throws -> Payload
+    _ body: @escaping @concurrent @Sendable (PluginCall) async throws -> Payload
   ) -> Contribution {
     Contribution(name, isRaw: true) { call in try await body(call) }
   }

@@ -63,7 +63,7 @@ where
 {
   /// Runs the phase; it commits the next state through its run.
   public typealias Handler =
-    @Sendable (TaskRun<Input, Checkpoint, Outcome>) async throws -> Void
+    @concurrent @Sendable (TaskRun<Input, Checkpoint, Outcome>) async throws -> Void
 
   let name: String
   let handler: Handler
