@@ -19,6 +19,8 @@
 #include "guarantees.h"
 #include "launch.h"
 
+#define MOST_TIME_TO_DIE 5000 /* milliseconds */
+
 static int64_t now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -38,7 +40,8 @@ static void enter_cgroups(void) {
 
 static int namespaces(void) {
   if (launch.policy.tier != TIER_NAMESPACES) return 0;
-  if (launch.inside_holder) return CLONE_NEWPID;
+  /* Segments and queues of System V end with their command; /dev/shm is the holder's. */
+  if (launch.inside_holder) return CLONE_NEWPID | CLONE_NEWIPC;
   int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   if (launch.policy.network != NETWORK_HOST) flags |= CLONE_NEWNET;
   return launch.as_root ? flags : flags | CLONE_NEWUSER;
@@ -107,7 +110,14 @@ static int follow(pid_t keeper, int signals) {
   if (handle < 0) fail(errno, "pidfd_open");
   const char *reason = watch(handle, signals);
   if (reason != NULL) kill(keeper, SIGKILL);
-  while (waitpid(keeper, NULL, 0) < 0 && errno == EINTR) {
+  /* The kernel reports the end of pid 1 when all inside have ended, which takes as long as the file system
+     on which one of them hangs. */
+  struct pollfd end = {.fd = handle, .events = POLLIN};
+  if (poll(&end, 1, MOST_TIME_TO_DIE) == 1) {
+    while (waitpid(keeper, NULL, 0) < 0 && errno == EINTR) {
+    }
+  } else {
+    report("survivors");
   }
   close(handle);
   if (launch.policy.tier != TIER_NAMESPACES && !end_descendants(getpid())) report("survivors");

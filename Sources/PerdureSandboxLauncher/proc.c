@@ -89,6 +89,6 @@ void mount_proc(void) {
 void limit_process_numbers(void) {
   if (!has_proc) return;
   limit_numbers();
-  if (!launch.inside_holder) limit_shared_memory();
+  limit_shared_memory();
   mask();
 }

@@ -486,7 +486,7 @@ def terminal(cell):
     waits = "sh -c 'echo s\"\"leeps; exec sleep 100'\n"
     text += converse(side, waits, "sleeps\r\n")
     text += converse(side, "\x1a", "Stopped")
-    text += converse(side, "kill -9 %1; wait; echo d''one\n", "done\r\n")
+    text += converse(side, "kill -9 %1; while jobs | grep -q Stopped; do :; done; echo d''one\n", "done\r\n")
     text += converse(side, waits, "sleeps\r\n")
     text += converse(side, "\x03", "> ")
     text += converse(side, "exit 5\n", None)
