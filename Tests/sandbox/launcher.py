@@ -1,6 +1,7 @@
 """Speaks to perdure-sandbox as a host does: a policy in, records and output out."""
 
 import array
+import fcntl
 import os
 import select
 import socket
@@ -85,7 +86,8 @@ class Launch:
         if process != 0:
             return process
         try:
-            high = [os.dup2(descriptor, 100 + place) for place, descriptor in enumerate(theirs)]
+            # Out of the way of the places, so that none is overwritten before it was read.
+            high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 32) for descriptor in theirs]
             for place, descriptor in enumerate(high):
                 os.dup2(descriptor, place, inheritable=True)
             for place, descriptor in enumerate(extra):

@@ -189,6 +189,23 @@ def masked_proc(cell):
     expect(launch.finish() == 125 and launch.record("failed").startswith("proc 95 limits.memory"), launch)
 
 
+@scenario("3.9 a file system without idmapped mounts is refused, and its owner can run", STRONG, ("root",))
+def no_idmap(cell):
+    place = os.path.dirname(cell.folder) + "/ramfs"
+    os.makedirs(place, exist_ok=True)
+    subprocess.run(["mount", "-t", "ramfs", "ramfs", place], check=True)
+    os.chown(place, NOBODY, NOBODY)
+    try:
+        more = [mount("/workspace", place)]
+        launch, status = cell.run("true", more=more, without=("mount",))
+        expect(status == 125 and launch.record("failed").startswith("idmap %d " % errno.EINVAL), launch)
+        more.append(("run_as", NOBODY, NOBODY))
+        launch, status = cell.run("touch", "made", more=more, without=("mount", "users", "limit_disk_floor"))
+        expect(status == 0 and os.stat(place + "/made").st_uid == NOBODY, launch)
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
 # Files
 
 
@@ -647,6 +664,17 @@ def tools(cell):
     more = [("environment", "GIT_CONFIG_NOSYSTEM=1"), ("limit_data", 1 << 30)]
     launch, status = cell.run("bash", "-c", TOOLS, more=more)
     expect(status == 0 and launch.text.split() == ["1", "compiled", "made", "substituted", "python"], launch)
+
+
+@scenario("3.8 64 commands at once do not mix")
+def many_at_once(cell):
+    script = "echo $0; for i in 1 2 3; do echo $0 >&2; done; exit $(($0 % 50))"
+    limits = [("limit_processes", 0), ("deadline", 60000), ("limit_time", 60000)]
+    launches = [cell.start(cell.policy(*limits, *arguments("sh", "-c", script, str(number)))) for number in range(64)]
+    for number, launch in enumerate(launches):
+        status = launch.finish()
+        expect(status == number % 50, launch, number)
+        expect(launch.text == "%d\n" % number and launch.errors == "%d\n" % number * 3, launch, number)
 
 
 # Holder
