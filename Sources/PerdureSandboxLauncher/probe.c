@@ -41,7 +41,7 @@ static void print_facts(void) {
   printf("uid %u\n", geteuid());
   printf("sys_admin %s\n", has_capability(CAP_SYS_ADMIN) ? "yes" : "no");
   print_status_line("seccomp_mode", "Seccomp:");
-  printf("landlock %d\n", landlock_version());
+  printf("landlock_abi %d\n", landlock_version());
   print_first_line("max_user_namespaces", "/proc/sys/user/max_user_namespaces");
   print_first_line("unprivileged_userns_clone", "/proc/sys/kernel/unprivileged_userns_clone");
   print_first_line("apparmor_restrict_unprivileged_userns",

@@ -57,6 +57,28 @@ import Testing
     #expect(SandboxRecord(line: line) == record)
   }
 
+  @Test func `a probe tells facts, what each tier gave, and why one failed`() {
+    let probe = SandboxProbe(
+      output: """
+        kernel 6.1.0 x86_64
+        landlock_abi 2
+        namespaces enforced tier namespaces
+        namespaces failed namespaces 1 clone
+        namespaces remedy allow namespaces
+        namespaces unavailable
+        landlock enforced fsRead
+        landlock exit status 0
+        landlock available
+        none available
+        """
+    )
+    #expect(probe.facts.map(\.name) == ["kernel", "landlock_abi"])
+    #expect(probe.strongest == .landlock)
+    #expect(probe.trials.map(\.isAvailable) == [false, true, true])
+    #expect(probe.trials.first?.outcome.failure?.hint == "allow namespaces")
+    #expect(probe.trials.dropFirst().first?.outcome.enforced == ["fsRead"])
+  }
+
   /// The tier that every machine has: what is told of here is the way to the launcher, not what confines.
   private static func launch(
     _ arguments: [String],

@@ -145,7 +145,7 @@ def facts(guard):
                                 stdout=subprocess.PIPE, check=True).stdout.splitlines()
         if "namespaces available" not in output:
             result.add("no-namespaces")
-        if "landlock 0" in output:
+        if "landlock_abi 0" in output:
             result.add("no-landlock")
         if not guard.private:
             result.add("no-guard")

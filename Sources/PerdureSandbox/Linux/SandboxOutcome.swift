@@ -31,6 +31,14 @@ package struct SandboxOutcome: Sendable {
     }
   }
 
+  /// What records alone tell.
+  init(records: [SandboxRecord]) {
+    self.records = records
+    output = []
+    errors = []
+    status = 0
+  }
+
   /// What the launcher gave, by its own words.
   package var enforced: [String] {
     records.compactMap { if case .enforced(let what) = $0 { what } else { nil } }

@@ -1,0 +1,49 @@
+/// What `perdure-sandbox --probe` found on this machine.
+package struct SandboxProbe: Sendable {
+  /// One line about the kernel, as `landlock_abi` and `7`.
+  package struct Fact: Sendable, Equatable {
+    package var name: String
+    package var value: String
+  }
+
+  /// What came of the trial of one tier.
+  package struct Trial: Sendable {
+    package var tier: SandboxTier
+    package var isAvailable: Bool
+    package var outcome: SandboxOutcome
+  }
+
+  package private(set) var facts: [Fact] = []
+  package private(set) var trials: [Trial] = []
+
+  /// Reads the program's output; lines of another release count as facts.
+  package init(output: String) {
+    var records: [String: [SandboxRecord]] = [:]
+    var available: Set<String> = []
+    for line in output.split(separator: "\n") {
+      let words = line.split(separator: " ", maxSplits: 1).map { String($0) }
+      guard let name = words.first, words.count == 2 else { continue }
+      if Self.tier(named: name) == nil {
+        facts.append(Fact(name: name, value: words[1]))
+      } else if words[1] == "available" {
+        available.insert(name)
+      } else if words[1] != "unavailable" {
+        records[name, default: []].append(SandboxRecord(line: words[1]))
+      }
+    }
+    trials = SandboxTier.allCases.map { tier in
+      Trial(
+        tier: tier,
+        isAvailable: available.contains("\(tier)"),
+        outcome: SandboxOutcome(records: records["\(tier)"] ?? [])
+      )
+    }
+  }
+
+  private static func tier(named name: String) -> SandboxTier? {
+    SandboxTier.allCases.first { "\($0)" == name }
+  }
+
+  /// The strongest tier that works here.
+  package var strongest: SandboxTier? { trials.first { $0.isAvailable }?.tier }
+}
