@@ -145,8 +145,13 @@ def facts(guard):
                                 stdout=subprocess.PIPE, check=True).stdout.splitlines()
         if "namespaces available" not in output:
             result.add("no-namespaces")
-        if "landlock_abi 0" in output:
+        version = next(int(line.split()[1]) for line in output if line.startswith("landlock_abi "))
+        if version == 0:
             result.add("no-landlock")
+        elif version < 6:
+            result.add("no-scope")
+        if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 3):
+            result.add("no-idmap")
         if not guard.private:
             result.add("no-guard")
         found[identity] = result
