@@ -82,11 +82,16 @@ static bool file_says(const char *path, char expected) {
   return same;
 }
 
+/* AppArmor lets the namespace be made and then denies what it is for, at whatever stage that is tried first.
+   NULL if it is not the reason. */
+static const char *apparmor_remedy(void) {
+  if (launch.as_root) return NULL;
+  if (!file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1')) return NULL;
+  return "AppArmor restricts user namespaces: install a profile for perdure-sandbox with 'userns,', or set "
+         "kernel.apparmor_restrict_unprivileged_userns=0";
+}
+
 static const char *namespace_remedy(int error) {
-  if (file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1')) {
-    return "AppArmor restricts user namespaces: install a profile for perdure-sandbox with 'userns,', "
-           "or set kernel.apparmor_restrict_unprivileged_userns=0";
-  }
   if (file_says("/proc/sys/kernel/unprivileged_userns_clone", '0')) {
     return "set kernel.unprivileged_userns_clone=1";
   }
@@ -100,19 +105,31 @@ static const char *namespace_remedy(int error) {
   return "use a kernel with user, mount, pid and network namespaces, or the tier landlock";
 }
 
+static const char *tree_remedy(int error) {
+  const char *known = apparmor_remedy();
+  if (known != NULL && (error == EPERM || error == EACCES)) return known;
+  return "allow mounts in the container: --cap-add SYS_ADMIN or --security-opt seccomp=unconfined";
+}
+
 static const char *remedy(int stage, int error) {
   switch (stage) {
     case stage_descriptors: return "give the launcher pipes or /dev/null, never a file or terminal";
     case stage_policy: return "use the host and the launcher of one release";
     case stage_require: return "choose a tier that gives it, or require less";
     case stage_cgroup: return "delegate the cgroup to this user, or name none";
-    case stage_namespaces: return namespace_remedy(error);
-    case stage_users: return "name a range of ids that no account uses; see /etc/subuid";
+    case stage_users:
+      if (launch.as_root) return "name a range of ids that no account uses; see /etc/subuid";
+      if (launch.policy.run_as) return "start the launcher as root, or as that user";
+      /* fall through */
+    case stage_namespaces: {
+      const char *known = apparmor_remedy();
+      return known != NULL ? known : namespace_remedy(error);
+    }
+    case stage_network:
     case stage_root:
     case stage_pivot:
     case stage_devices:
-    case stage_system:
-      return "allow mounts in the container: --cap-add SYS_ADMIN or --security-opt seccomp=unconfined";
+    case stage_system: return tree_remedy(error);
     case stage_mount: return "check that the directory exists, is no link, and was not replaced";
     case stage_idmap:
       return "the file system has no idmapped mounts: run as the owner of the workspace instead";

@@ -627,6 +627,7 @@ def other_user(cell):
 def no_other_user(cell):
     launch, status = cell.run("true", more=[("run_as", 1, 1)])
     expect(status == 125 and launch.record("failed").startswith("users 1 "), launch)
+    expect("that user" in launch.record("remedy"), launch)
 
 
 @scenario("2.4 root inside is not root outside", STRONG, ("root",))
