@@ -1,0 +1,81 @@
+import Foundation
+import PerdureValue
+import Testing
+
+/// What `--cwd` gives to the model.
+@Suite struct WorkingFolderTests {
+  private let folder = Folder()
+
+  /// Runs a prompt that the model answers with calls, and then with the results.
+  private func run(_ calls: String, _ options: String...) -> Program.Finished {
+    let script = folder.file("script.json")
+    let text = #"{"turns": [{"steps": [\#(calls)]}, {"steps": [{"text": "done"}]}]}"#
+    try? text.write(toFile: script, atomically: true, encoding: .utf8)
+    let work = folder.file("work")
+    try? FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: true)
+    try? "secret".write(toFile: folder.file("secret"), atomically: true, encoding: .utf8)
+    return Program.run(
+      [
+        "run", "--json", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux", script,
+        "--cwd", work,
+      ] + options + ["Go"],
+      in: folder
+    )
+  }
+
+  private static func call(_ tool: String, _ arguments: String) -> String {
+    #"{"toolCall": {"id": "c1", "name": "\#(tool)", "arguments": \#(arguments)}}"#
+  }
+
+  private func result(_ run: Program.Finished) -> String {
+    let entry = run.events.last { $0["kind"] == "pi.tool-result" }
+    return entry?["model"]?.compactText ?? ""
+  }
+
+  @Test func `the header says what tools may reach`() {
+    let header = run(#"{"text": "Hello."}"#).events.first
+    let environment = header?["environment"]
+    #expect(environment?["tier"] == "directory")
+    #expect(environment?["folder"]?.text == folder.file("work"))
+    #expect(environment?["files"] == "tools reach the files of one folder and nothing outside it")
+    #expect(environment?["commands"] == "none are run")
+  }
+
+  @Test func `a model works on the files of the folder`() throws {
+    let call = Self.call("write", #"{"path": "src/a.txt", "content": "hello\n"}"#)
+    let finished = run(call)
+    #expect(finished.status == 0, "\(finished.output)")
+    #expect(result(finished).contains("Wrote 6 bytes to /src/a.txt"))
+    let written = try String(contentsOfFile: folder.file("work/src/a.txt"), encoding: .utf8)
+    #expect(written == "hello\n")
+  }
+
+  @Test(arguments: ["../secret", "/secret", "link"])
+  func `a model reaches nothing outside`(path: String) throws {
+    try FileManager.default.createDirectory(
+      atPath: folder.file("work"),
+      withIntermediateDirectories: true
+    )
+    try FileManager.default.createSymbolicLink(
+      atPath: folder.file("work/link"),
+      withDestinationPath: "../secret"
+    )
+    let finished = run(Self.call("read", #"{"path": "\#(path)"}"#))
+    #expect(!result(finished).isEmpty)
+    #expect(!finished.events.contains { $0.compactText.contains("\"secret\"") })
+    #expect(result(finished).contains("tool_error") || result(finished).contains("[error]"))
+  }
+
+  @Test func `no commands are offered`() {
+    let finished = run(Self.call("bash", #"{"command": "id"}"#))
+    #expect(result(finished).contains("bash"))
+    #expect(!result(finished).contains("uid="))
+  }
+
+  @Test func `a call that needs an approval waits for it`() {
+    let call = Self.call("write", #"{"path": "a", "content": ""}"#)
+    let finished = run(call, "--require-approval", "write", "--approvals", "deny")
+    #expect(finished.status == 7)
+    #expect(!folder.has("work/a"))
+  }
+}
