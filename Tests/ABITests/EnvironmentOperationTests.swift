@@ -61,6 +61,21 @@ import Testing
     }
   }
 
+  @Test func `bytes are written as a part of the message`() async throws {
+    try await withDesk { desk, folder in
+      let input: JSON = ["path": "b", "mode": "replace", "bytes": ["part": 1]]
+      let missing: JSON = ["path": "c", "mode": "replace", "bytes": ["part": 2]]
+      let answers = try await desk.run([
+        ["op": "env.write", "input": input, "part": 1],
+        ["op": "env.write", "input": missing, "part": 1], Desk.op("env.write", input),
+      ])
+      #expect(answers[0]["status"] == 0, "\(answers[0])")
+      #expect(try Data(contentsOf: URL(filePath: "\(folder)/b")) == Data([0xFF, 0, 0x41]))
+      #expect(answers[1]["status"] != 0)
+      #expect(answers[2]["answer"]?["at"] == "/bytes")
+    }
+  }
+
   @Test func `paths and lists are given, and nothing outside`() async throws {
     try await withDesk("read") { desk, folder in
       for name in ["b", "a"] {

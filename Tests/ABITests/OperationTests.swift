@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["env.exec", "env.read", "nonsense", "HOST.INFO"])
+  @Test(arguments: ["env.fly", "env", "nonsense", "HOST.INFO"])
   func `what is not served is unsupported`(operation: String) async throws {
     try await PluginBench.adversary { (bench) async throws in
       let answer = try await ask(bench, operation)
@@ -135,7 +135,7 @@ import Testing
     case "object": [:]
     case "list of object": [[:]]
     case "list of id", "list of string": []
-    case "string", "handle": "x"
+    case "string", "handle", "string or list of string": "x"
     default:
       type.hasPrefix("\"")
         ? .string(JSONString(String(type.dropFirst().prefix { $0 != "\"" }))) : [:]

@@ -247,6 +247,48 @@ import Testing
     #expect(try await place.env.listFolder(".").map { $0.name } == ["run"])
   }
 
+  @Test(
+    arguments: [
+      ("a/b/f", 0), ("a/./b//f", 0), ("", 0), ("a/missing", ENOENT), ("a/b/f/x", ENOTDIR),
+      ("inside/f", ELOOP), ("out", ELOOP), ("a/../a", EXDEV), ("..", EXDEV),
+    ] as [(String, Int32)]
+  )
+  func `without openat2 no link is followed`(path: String, code: Int32) async throws {
+    let place = try Place()
+    defer { place.outer.remove() }
+    try await place.env.writeFile("a/b/f", "x")
+    try place.link("inside", to: "a/b")
+    try place.link("out", to: "/etc/passwd")
+    let root = unsafe perdure_tree_root(place.outer.at("root"))
+    defer { perdure_tree_close(root) }
+    let reach = Int32(PERDURE_REACH_NO_LINKS.rawValue)
+    let found = unsafe perdure_tree_open(root, path, 0, reach)
+    #expect(code == 0 ? found >= 0 : found == -code)
+    if found >= 0 { perdure_tree_close(found) }
+  }
+
+  @Test func `a folder of very many entries is paged`() async throws {
+    let place = try Place()
+    defer { place.outer.remove() }
+    for number in 0..<20_000 {
+      let file = unsafe open(place.outer.at("root/\(number)"), O_CREAT | O_WRONLY, 0o600)
+      close(file)
+    }
+    let reader = try await place.env.openFolder("/")
+    var seen: Set<String> = []
+    while true {
+      let page = try await reader.next(1_000)
+      #expect(page.entries.count <= 1_000)
+      seen.formUnion(page.entries.map { $0.name })
+      if page.isLast { break }
+    }
+    await reader.close()
+    #expect(seen.count == 20_000)
+    let listing = try await place.env.listFiles("/", ListingBounds(maxEntries: 3))
+    #expect(listing.entries.map { $0.path } == ["0", "1", "10"])
+    #expect(listing.truncated)
+  }
+
   @Test func `names that no display should show are quoted in messages`() async throws {
     let place = try Place()
     defer { place.outer.remove() }

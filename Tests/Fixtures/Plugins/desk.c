@@ -107,8 +107,9 @@ static void finished(void *argument, pdr_id request, int32_t status, const pdr_b
   pthread_mutex_unlock(&wait->lock);
 }
 
-static int32_t ask(pdr_id within, const char *op, pdr_str input, struct wait *wait) {
-  pdr_blob blob = {sizeof blob, 0, input.ptr, input.len, {NULL, 0}, NULL, NULL};
+static int32_t ask_with(pdr_id within, const char *op, pdr_str input, const char *type,
+                        struct wait *wait) {
+  pdr_blob blob = {sizeof blob, 0, input.ptr, input.len, pdr_easy_str(type), NULL, NULL};
   pdr_id request = 0;
   int32_t code;
   memset(wait, 0, sizeof *wait);
@@ -120,6 +121,27 @@ static int32_t ask(pdr_id within, const char *op, pdr_str input, struct wait *wa
   while (!wait->done) pthread_cond_wait(&wait->news, &wait->lock);
   pthread_mutex_unlock(&wait->lock);
   return wait->status;
+}
+
+static int32_t ask(pdr_id within, const char *op, pdr_str input, struct wait *wait) {
+  return ask_with(within, op, input, "", wait);
+}
+
+/* Asks with the bytes FF 00 41 as part 1 of the message. */
+static int32_t ask_with_part(pdr_id within, const char *op, pdr_str input, struct wait *wait) {
+  size_t json = (input.len + 7) / 8 * 8, whole = 32 + json + 8;
+  uint8_t *bytes = calloc(1, whole);
+  pdr_str message = {bytes, whole};
+  int32_t status;
+  memcpy(bytes, "PDRP\1\0\0\0\2\0\0\0\0\0\0\0", 16);
+  bytes[16] = (uint8_t)input.len;
+  bytes[17] = (uint8_t)(input.len >> 8);
+  bytes[24] = 3;
+  memcpy(bytes + 32, input.ptr, input.len);
+  memcpy(bytes + 32 + json, "\xff\0A", 3);
+  status = ask_with(within, op, message, "application/vnd.perdure.parts", wait);
+  free(bytes);
+  return status;
 }
 
 /* ------------------------------------------------------------ scripts */
@@ -286,7 +308,7 @@ static int run_own(const char *op, pdr_id within, pdr_str input, struct text *ou
 
 static void run_one(pdr_id within, pdr_str step, struct text *out) {
   char op[64], head[96];
-  pdr_str input = pdr_easy_str("{}");
+  pdr_str input = pdr_easy_str("{}"), part;
   struct wait wait;
   int32_t status;
   if (!string_member(step, "op", op, sizeof op)) return;
@@ -297,7 +319,8 @@ static void run_one(pdr_id within, pdr_str step, struct text *out) {
   }
   pdr_easy_member(step, "input", &input);
   if (run_own(op, within, input, out)) return;
-  status = ask(within, op, input, &wait);
+  status = pdr_easy_member(step, "part", &part) ? ask_with_part(within, op, input, &wait)
+                                                 : ask(within, op, input, &wait);
   if (out->length > 1) add_text(out, ",");
   snprintf(head, sizeof head, "{\"op\":\"%s\",\"status\":%d,\"answer\":", op, status);
   add_text(out, head);
