@@ -33,10 +33,7 @@ extension Harness {
     note: String? = nil,
     by: String? = nil
   ) async throws -> Approval {
-    try await engine.decide(
-      id,
-      ApprovalDecision(isAllowed: true, choice: choice, by: by, note: note)
-    )
+    try await engine.decide(id, .yes(choice, note, by))
   }
 
   /// Denies the call for which a question waits; returns once that is on disk.
@@ -50,10 +47,7 @@ extension Harness {
     reason: String? = nil,
     by: String? = nil
   ) async throws -> Approval {
-    try await engine.decide(
-      id,
-      ApprovalDecision(isAllowed: false, choice: choice, by: by, note: reason)
-    )
+    try await engine.decide(id, .no(choice, reason, by))
   }
 }
 
@@ -66,8 +60,7 @@ extension OpenStore {
     note: String? = nil,
     by: String? = nil
   ) async throws -> Approval {
-    let decision = ApprovalDecision(isAllowed: true, choice: choice, by: by, note: note)
-    return try await Session.open(storage, clock: SystemClock()).decide(id, decision)
+    try await decide(id, .yes(choice, note, by))
   }
 
   /// Denies as `Harness.deny` does, in a store that nobody runs; nothing runs by that.
@@ -78,8 +71,21 @@ extension OpenStore {
     reason: String? = nil,
     by: String? = nil
   ) async throws -> Approval {
-    let decision = ApprovalDecision(isAllowed: false, choice: choice, by: by, note: reason)
-    return try await Session.open(storage, clock: SystemClock()).decide(id, decision)
+    try await decide(id, .no(choice, reason, by))
+  }
+
+  private func decide(_ id: TaskID, _ decision: ApprovalDecision) async throws -> Approval {
+    try await Session.open(storage, clock: SystemClock()).decide(id, decision)
+  }
+}
+
+extension ApprovalDecision {
+  fileprivate static func yes(_ choice: String?, _ note: String?, _ by: String?) -> Self {
+    Self(isAllowed: true, choice: choice, by: by, note: note)
+  }
+
+  fileprivate static func no(_ choice: String?, _ reason: String?, _ by: String?) -> Self {
+    Self(isAllowed: false, choice: choice, by: by, note: reason)
   }
 }
 
