@@ -5,78 +5,50 @@ extension PluginTest {
   private static let startLimitMs: Int64 = 1_000
   private static let hasTools: @Sendable (Manifest) -> Bool = { !$0.tools.isEmpty }
 
+  private static let longMs: Int64 = 180_000
+
   static let calls: [PluginTest] = [
-    PluginTest(
-      group: .calls,
-      word: "valid",
-      question: "each tool answers arguments that fit its schema",
-      remedy: "complete the call once, with an answer or an error",
-      limitMs: 180_000,
-      concerns: hasTools
-    ) { subject in
-      try subject.live { host in
-        for tool in subject.manifest.tools {
-          var samples = try SchemaSamples(tool.parameters, seed: subject.seed)
-          for _ in 0..<validRounds {
-            guard let arguments = samples.valid() else {
-              subject.notes.append("no arguments were found that fit the schema of \(tool.name)")
-              break
-            }
-            try call(tool, arguments, subject, host)
-          }
+    eachTool(
+      "valid",
+      "each tool answers arguments that fit its schema",
+      "complete the call once, with an answer or an error"
+    ) { tool, samples, subject, host in
+      for _ in 0..<validRounds {
+        guard let arguments = samples.valid() else {
+          subject.notes.append("no arguments were found that fit the schema of \(tool.name)")
+          break
         }
+        try call(tool, arguments, subject, host)
       }
     },
-    PluginTest(
-      group: .calls,
-      word: "invalid",
-      question: "each tool survives arguments that do not fit its schema",
-      remedy: "check the type and presence of every argument, and complete with PDR_E_INVALID",
-      limitMs: 180_000,
-      concerns: hasTools
-    ) { subject in
-      try subject.live { host in
-        for tool in subject.manifest.tools {
-          var samples = try SchemaSamples(tool.parameters, seed: subject.seed)
-          for arguments in samples.invalid() { try call(tool, arguments, subject, host) }
-        }
+    eachTool(
+      "invalid",
+      "each tool survives arguments that do not fit its schema",
+      "check the type and presence of every argument, and complete with PDR_E_INVALID"
+    ) { tool, samples, subject, host in
+      for arguments in samples.invalid() { try call(tool, arguments, subject, host) }
+    },
+    eachTarget(
+      "targets",
+      "everything that the manifest promises can be called",
+      "answer every section, hook, wrap, task phase and migration of the manifest"
+    ) { target, subject, host in
+      let call = subject.start(target, on: host)
+      try subject.finish(call, of: target, on: host)
+      try subject.answer(call, of: target, on: host)
+      let seen = host.look(at: call)
+      // A call that asked for something may pass on that this host does not do it.
+      if seen.accepted == -10 || (seen.status == -10 && seen.operations == 0) {
+        throw CheckFailure("\(target.name) is declared, but start answers that it is unknown")
       }
     },
-    PluginTest(
-      group: .calls,
-      word: "targets",
-      question: "everything that the manifest promises can be called",
-      remedy: "answer every section, hook, wrap, task phase and migration of the manifest",
-      limitMs: 180_000
-    ) { subject in
-      try subject.live { host in
-        for target in subject.targets.all {
-          let call = subject.start(target, on: host)
-          try subject.finish(call, of: target, on: host)
-          try subject.answer(call, of: target, on: host)
-          let seen = host.look(at: call)
-          // A call that asked for something may pass on that this host does not do it.
-          if seen.accepted == -10 || (seen.status == -10 && seen.operations == 0) {
-            throw CheckFailure("\(target.name) is declared, but start answers that it is unknown")
-          }
-        }
-      }
-    },
-    PluginTest(
-      group: .calls,
-      word: "once",
-      question: "each call is completed exactly once",
-      remedy: "let one place own the completion of a call",
-      limitMs: 180_000
-    ) { subject in
-      try subject.live { host in
-        for target in subject.targets.all {
-          let call = subject.start(target, on: host)
-          try subject.finish(call, of: target, on: host)
-        }
-        CheckRest.pause(400)
-      }
-    },
+    eachTarget(
+      "once",
+      "each call is completed exactly once",
+      "let one place own the completion of a call",
+      restMs: 400,
+      body: round
+    ),
     PluginTest(
       group: .calls,
       word: "start",
@@ -85,20 +57,14 @@ extension PluginTest {
     ) { subject in
       for target in subject.targets.all where !target.isBlocking { try isPrompt(target, subject) }
     },
-    PluginTest(
-      group: .calls,
-      word: "deadline",
-      question: "a call whose deadline has passed ends within its grace",
-      remedy: "complete a cancelled call soon, with PDR_E_CANCELLED",
-      limitMs: 180_000
-    ) { subject in
-      try subject.live { host in
-        for target in subject.targets.all {
-          let call = host.start(target.name, target.input(), deadline: 0)
-          host.cancel(call, for: 2)
-          try subject.expectEnd(call, of: target, on: host)
-        }
-      }
+    eachTarget(
+      "deadline",
+      "a call whose deadline has passed ends within its grace",
+      "complete a cancelled call soon, with PDR_E_CANCELLED"
+    ) { target, subject, host in
+      let call = host.start(target.name, target.input(), deadline: 0)
+      host.cancel(call, for: 2)
+      try subject.expectEnd(call, of: target, on: host)
     },
     PluginTest(
       group: .calls,
@@ -106,40 +72,28 @@ extension PluginTest {
       question: "a call that is cancelled before, during or after ends within its grace",
       remedy: "look at calls.cancelled in loops, or register calls.on_cancel; the completion is"
         + " still owed",
-      limitMs: 180_000
+      limitMs: longMs
     ) { subject in
       try cancels(subject)
     },
-    PluginTest(
-      group: .calls,
-      word: "limit",
-      question: "as many calls at once as the manifest allows all end, each once",
-      remedy: "keep the state of a call by its id, never in statics",
-      limitMs: 180_000
-    ) { subject in
-      try subject.live { host in
-        for target in subject.targets.all {
-          let count = min(target.maxConcurrency, 64)
-          let calls = (0..<count).map { _ in subject.start(target, on: host) }
-          for call in calls { try subject.finish(call, of: target, on: host) }
-        }
-        CheckRest.pause(100)
-      }
+    eachTarget(
+      "limit",
+      "as many calls at once as the manifest allows all end, each once",
+      "keep the state of a call by its id, never in statics",
+      restMs: 100
+    ) { target, subject, host in
+      let count = min(target.maxConcurrency, 64)
+      let calls = (0..<count).map { _ in subject.start(target, on: host) }
+      for call in calls { try subject.finish(call, of: target, on: host) }
     },
-    PluginTest(
-      group: .calls,
-      word: "back-pressure",
-      question: "output waits for credit",
-      remedy: "when emit answers PDR_E_WOULD_BLOCK, wait for the operation output.flush",
-      limitMs: 180_000,
+    eachTarget(
+      "back-pressure",
+      "output waits for credit",
+      "when emit answers PDR_E_WOULD_BLOCK, wait for the operation output.flush",
+      CheckBehaviour(starves: true),
       concerns: hasTools
-    ) { subject in
-      try subject.live(CheckBehaviour(starves: true)) { host in
-        for target in subject.targets.all where target.hasOutput {
-          let call = subject.start(target, on: host)
-          try subject.finish(call, of: target, on: host)
-        }
-      }
+    ) { target, subject, host in
+      if target.hasOutput { try round(target, subject, host) }
     },
     PluginTest(
       group: .calls,
@@ -156,20 +110,76 @@ extension PluginTest {
         }
       }
     },
+    eachTarget(
+      "short",
+      "a pdr_call without its last member is read up to its size",
+      "read deadline_ns only if call->size covers it",
+      CheckBehaviour(hasShortCalls: true),
+      body: round
+    ),
+  ]
+
+  /// A test that does something with each target, on one copy of the plugin.
+  private static func eachTarget(
+    _ word: String,
+    _ question: String,
+    _ remedy: String,
+    _ behaviour: CheckBehaviour = CheckBehaviour(),
+    restMs: Int64 = 0,
+    concerns: @escaping @Sendable (Manifest) -> Bool = { _ in true },
+    body: @escaping @Sendable (CheckTarget, CheckSubject, CheckHost) throws -> Void
+  ) -> PluginTest {
     PluginTest(
       group: .calls,
-      word: "short",
-      question: "a pdr_call without its last member is read up to its size",
-      remedy: "read deadline_ns only if call->size covers it"
+      word: word,
+      question: question,
+      remedy: remedy,
+      limitMs: longMs,
+      concerns: concerns
     ) { subject in
-      try subject.live(CheckBehaviour(hasShortCalls: true)) { host in
-        for target in subject.targets.all {
-          let call = subject.start(target, on: host)
-          try subject.finish(call, of: target, on: host)
+      try subject.live(behaviour) { host in
+        for target in subject.targets.all { try body(target, subject, host) }
+        // What comes too late shows then.
+        if restMs > 0 { CheckRest.pause(restMs) }
+      }
+    }
+  }
+
+  private typealias ToolBody =
+    @Sendable (ManifestTool, inout SchemaSamples, CheckSubject, CheckHost) throws -> Void
+
+  /// A test that calls each tool with arguments of its choice, on one copy of the plugin.
+  private static func eachTool(
+    _ word: String,
+    _ question: String,
+    _ remedy: String,
+    _ body: @escaping ToolBody
+  ) -> PluginTest {
+    PluginTest(
+      group: .calls,
+      word: word,
+      question: question,
+      remedy: remedy,
+      limitMs: longMs,
+      concerns: hasTools
+    ) { subject in
+      try subject.live { host in
+        for tool in subject.manifest.tools {
+          var samples = try SchemaSamples(tool.parameters, seed: subject.seed)
+          try body(tool, &samples, subject, host)
         }
       }
-    },
-  ]
+    }
+  }
+
+  /// Makes one call and waits for its end.
+  @Sendable private static func round(
+    _ target: CheckTarget,
+    _ subject: CheckSubject,
+    _ host: CheckHost
+  ) throws {
+    try subject.finish(subject.start(target, on: host), of: target, on: host)
+  }
 
   private static func call(
     _ tool: ManifestTool,
