@@ -278,7 +278,10 @@ import Testing
       try await gate.open(Desk.op("task.wait", ["task": record.id.json]))
       _ = try await desk.harness.waitForTask(record.id)
       let answers = try #require(desk.told("first").first)
-      #expect(answers.map { $0["answer"]?["reason"] } == ["wait_cycle", "wait_cycle"], "\(answers)")
+      #expect(
+        answers.map { $0["answer"]?["reason"] } == ["wait_cycle", "wait_cycle"],
+        "\(answers)"
+      )
     }
   }
 

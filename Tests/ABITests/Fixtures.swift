@@ -35,6 +35,17 @@ enum Fixtures {
     )
   }
 
+  /// Gives the path of the plugin made of a C++ source of the fixtures.
+  static func cppPlugin(_ name: String) throws -> String {
+    let source = plugins.appending(path: "\(name).cpp")
+    let command =
+      ["c++", "-std=c++17", "-shared", "-fPIC", "-O1", "-g", "-fvisibility=hidden", "-pthread"]
+      + ["-I", headers.path]
+    return try make(name: name, command, [source] + headerFiles) { path in
+      try Command.run(command + ["-o", path, source.path])
+    }
+  }
+
   /// Gives the path of the plugin made of a C source.
   static func plugin(source: URL, flags: [String]) throws -> String {
     let command =

@@ -18,6 +18,7 @@ import Testing
 
   @Test(arguments: [
     ("segv", "crashed", "crashed (SIGSEGV) in tool:segv"),
+    ("trap", "crashed", "crashed (SIGILL) in tool:trap"),
     ("abort", "crashed", "crashed (SIGABRT) in tool:abort"),
     ("overflow", "crashed", "crashed (SIGSEGV) in tool:overflow"),
     ("hog", "crashed", "crashed (SIGSEGV) in tool:hog"),
@@ -45,6 +46,22 @@ import Testing
     #expect(try await bench.text("echo", ["n": 1]) == #"{"n":1}"#)
     #expect(bench.reports.messages("plugin_died") == [sentence])
     #expect(await bench.plugin.close() == [])
+  }
+
+  @Test func `an exception of C++ that leaves its plugin costs its call a plugin fault`()
+    async throws
+  {
+    let path = try Fixtures.cppPlugin("thrower")
+    try await Place.$current.withValue(.runner) {
+      let bench = try await PluginBench.load(path)
+      let error = await bench.failure("raise")
+      #expect(error?.code == .pluginFault)
+      #expect(error?.message.contains("crashed (SIGABRT) in tool:raise") == true)
+      // One that is caught within is an error like any other.
+      let caught = await bench.failure("catch")
+      #expect(caught?.message == "no luck")
+      _ = await bench.plugin.close()
+    }
   }
 
   @Test func `a plugin that closes its connection costs its call a plugin fault`() async throws {

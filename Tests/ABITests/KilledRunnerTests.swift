@@ -24,7 +24,9 @@ import Testing
     try await with { desk in
       let gate = try Gate()
       let effects = try Fixtures.folder() + "/effects"
-      let append: JSON = ["op": "append", "input": ["path": .string(JSONString(effects))]]
+      let append: JSON = [
+        "op": "append", "input": ["path": .string(JSONString(effects)), "text": "x"],
+      ]
       let next: JSON = ["state": ["status": "running", "checkpoint": ["phase": "second"]]]
       let record = try await desk.job(
         [
@@ -52,7 +54,9 @@ import Testing
     try await with { desk in
       let gate = try Gate()
       let path = try Fixtures.folder() + "/effects"
-      let append: JSON = ["op": "append", "input": ["path": .string(JSONString(path))]]
+      let append: JSON = [
+        "op": "append", "input": ["path": .string(JSONString(path)), "text": "x"],
+      ]
       let result = Task { try await desk.result(tool, ["ops": [append, gate.step]]) }
       try await gate.reached()
       try kill(desk)

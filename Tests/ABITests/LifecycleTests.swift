@@ -70,6 +70,70 @@ struct LifecycleTests {
     #expect(String(decoding: line, as: UTF8.self) == "-4 -4 -4 -4 -4 -4\n")
   }
 
+  @Test(.timeLimit(.minutes(5)))
+  func `a closed plugin keeps nothing of what it was given`() async throws {
+    weak var kept: Reports?
+    do {
+      let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+      kept = bench.reports
+      #expect(try await bench.text("echo", ["n": 1]).contains(#""n":1"#))
+      #expect(await bench.plugin.close() == [])
+    }
+    // The last of its threads may just be leaving.
+    while kept != nil { await Task.yield() }
+  }
+
+  @Test(.bothPlaces)
+  func `a file that is replaced while it is loaded changes nothing that runs`() async throws {
+    let path = try Fixtures.copy(Fixtures.plugin("adversary"))
+    try await PluginBench.with(path) { (bench) async throws in
+      // In place, and by another file.
+      try Data("no plugin".utf8).write(to: URL(filePath: path))
+      #expect(try await bench.text("echo", ["n": 1]).contains(#""n":1"#))
+      try Data("another one".utf8).write(to: URL(filePath: path), options: .atomic)
+      #expect(try await bench.text("echo", ["n": 2]).contains(#""n":2"#))
+    }
+  }
+
+  @Test func `a process that is started again has the code that was loaded`() async throws {
+    let path = try Fixtures.copy(Fixtures.plugin("doom"))
+    try await Place.$current.withValue(.runner) {
+      let bench = try await PluginBench.load(path)
+      try Data("no plugin".utf8).write(to: URL(filePath: path))
+      #expect(await bench.failure("abort")?.code == .pluginFault)
+      #expect(try await bench.text("echo") == "{}")
+      _ = await bench.plugin.close()
+    }
+  }
+
+  @Test(.bothPlaces)
+  func `a library that is missing is one clear sentence`() async throws {
+    let folder = try Fixtures.folder()
+    let library = folder + "/libgone.so"
+    try Data("int gone(void) { return 1; }".utf8).write(to: URL(filePath: folder + "/gone.c"))
+    try Command.run(["cc", "-shared", "-fPIC", "-o", library, folder + "/gone.c"])
+    let path = try Fixtures.lifecycle(
+      manifest: RefusalTests.plain,
+      flags: ["-L\(folder)", "-Wl,--no-as-needed", "-lgone"]
+    )
+    try FileManager.default.removeItem(atPath: library)
+    let error = await #expect(throws: PerdureError.self) { try await PluginBench.load(path) }
+    #expect(error?.code == .pluginRefused)
+    #expect(error?.message == "plugin file \(path) cannot be loaded")
+    #expect(error?.cause?.contains("libgone.so") == true)
+  }
+
+  @Test func `a thread that outlives its plugin ends with the process`() async throws {
+    try await Place.$current.withValue(.runner) {
+      let bench = try await PluginBench.load(Fixtures.plugin("adversary"))
+      // It asks for ever, and here nobody ever says that the plugin is gone.
+      _ = try await bench.call("watch_gone", ["fd": -1])
+      let process = try #require(bench.plugin.processID)
+      _ = await bench.plugin.close()
+      #expect(kill(process, 0) != 0)
+    }
+  }
+
   @Test func `a host full of closed plugins loads no more`() async throws {
     let first = try await PluginBench.load(Fixtures.plugin("adversary"))
     _ = await first.plugin.close()

@@ -8,7 +8,8 @@ import Testing
 /// What plugins register while they run.
 @Suite(.bothPlaces, .timeLimit(.minutes(5))) struct RegistrationTests {
   private static let members: JSONObject = [
-    "health": [["name": "h", "title": "H"]], "dynamic": ["tools": "extra_*", "sections": "extra-*"],
+    "health": [["name": "h", "title": "H"]],
+    "dynamic": ["tools": "extra_*", "sections": "extra-*"],
     "tools": [
       [
         "name": "lookup", "description": "l", "parameters": ["type": "object"],
@@ -80,7 +81,8 @@ import Testing
   /// Registrations that go too far (abuse 7).
   private static let refused: [JSON] = [
     ["tools": [tool("undeclared")]], ["tools": [tool("extra_x", ["replay": "safe"])]],
-    ["tools": [tool("lookup", ["replay": "safe"])]], ["tools": [tool("lookup", ["overrides": true])]],
+    ["tools": [tool("lookup", ["replay": "safe"])]],
+    ["tools": [tool("lookup", ["overrides": true])]],
     ["tools": [tool("lookup", ["callers": ["model", "tools"]])]],
     ["tools": [tool("lookup", ["callers": ["model"], "deadlineMs": 2_000])]],
     ["tools": [tool("lookup", ["callers": ["model"], "prepare": true])]],

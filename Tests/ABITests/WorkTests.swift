@@ -30,7 +30,9 @@ import Testing
           [["op": "emit", "input": ["text": "fetching…"]], Desk.op("tx.begin")]
             + gates.map(\.step)
         ),
-        "complete": ["structuredOutput": ["found": true], "output": [["type": "text", "text": "ok"]]],
+        "complete": [
+          "structuredOutput": ["found": true], "output": [["type": "text", "text": "ok"]],
+        ],
       ]
       let result = Task { try await desk.result("run", arguments) }
       let begun = try await gates[0].reached()

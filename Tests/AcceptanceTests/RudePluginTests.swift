@@ -55,7 +55,7 @@ import Testing
     #expect(result.events.last?["error"]?["code"] == "plugin_fault")
   }
 
-  @Test(arguments: ["abort()", "*(volatile int *)8 = 1"])
+  @Test(arguments: ["abort()", "*(volatile int *)8 = 1", "__builtin_trap()"])
   func `a crash names the plugin and the tool`(crash: String) {
     let result = run(["-DRUDE=\(crash)"])
     #expect(result.status > 128)

@@ -201,6 +201,29 @@ import Testing
     #expect(!folder.has("s.sqlite.control"))
   }
 
+  /// Only root can be somebody else.
+  @Test(.enabled(if: geteuid() == 0))
+  func `a socket of another user is told nothing and stays`() throws {
+    let stranger = folder.file("stranger")
+    let source = Fixtures.root + "/Tests/Fixtures/Acceptance/stranger.c"
+    #expect(Program.runTool(["cc", "-o", stranger, source], in: folder).status == 0)
+    unsafe chmod(folder.path, 0o777)
+    unsafe chmod(output.path, 0o666)
+    let socket = folder.file("s.sqlite.control")
+    let running = Program.startTool([stranger, socket, output.path], in: folder)
+    #expect(output.line() == "listening")
+    let script = folder.write(Self.script, to: "hello.json")
+    let asked = perdure(["run", "--faux", script, "Hi"])
+    #expect(asked.status == 8, "\(asked.error)")
+    #expect(asked.error.contains("the control socket \(socket) belongs to another user"))
+    #expect(asked.output == "")
+    let served = perdure(["serve", "--faux", script])
+    #expect(served.status == 3, "\(served.error)")
+    #expect(folder.has("s.sqlite.control"))
+    running.signal(SIGKILL)
+    _ = running.wait()
+  }
+
   @Test(
     arguments: [
       [UInt8]("garbage without a length".utf8), [255, 255, 255, 255], [2, 0, 0, 0, 0x7B, 0xFF],

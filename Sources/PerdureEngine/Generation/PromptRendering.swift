@@ -99,7 +99,8 @@ struct PromptRendering {
     )
     guard installed.section.failsClosed?() == true else { return shown[JSONString(key)] }
     throw PromptRefusal(
-      reason: "the section '\(key)' of \(installed.extensionName) is required and failed: \(message)"
+      reason: "the section '\(key)' of \(installed.extensionName) is required and failed: "
+        + message
     )
   }
 }

@@ -250,9 +250,10 @@ extension Scheduler {
   ) async throws -> (input: JSON, checkpoint: JSON) {
     var retries = 0
     while true {
-      do { return try await external.migrate(record) } catch let error as PerdureError
-        where error.code == .pluginFault && retries < Self.migrationRetries && !isClosing
-      {
+      do {
+        return try await external.migrate(record)
+      } catch let error as PerdureError where error.code == .pluginFault {
+        guard retries < Self.migrationRetries, !isClosing else { throw error }
         await surroundings.clock.sleep(nanoseconds: Self.migrationPause << Int64(retries))
         retries += 1
       }

@@ -98,7 +98,12 @@ enum Program {
 
   /// Runs another program to its end, as compilers are.
   static func runTool(_ words: [String], in folder: Folder) -> Finished {
-    start(["/usr/bin/env"] + words, folder, "", [:]).wait()
+    startTool(words, in: folder).wait()
+  }
+
+  /// Starts another program.
+  static func startTool(_ words: [String], in folder: Folder) -> Running {
+    start(["/usr/bin/env"] + words, folder, "", [:])
   }
 
   private static func start(

@@ -10,7 +10,8 @@
  *   cancelled {op, input, path}  asks for an operation and takes it back, in between a gate
  *   flood {op, input, count}     asks for an operation so many times, and waits for none of them
  *   until_cancelled         waits until the call is cancelled
- *   append {path}           adds a byte to a file
+ *   append {path, text}     adds a text to a file
+ *   until_file {path}       waits until there is a file of this name
  *   crash {unless}          ends the process, unless there is a file of this name
  */
 #define _GNU_SOURCE
@@ -285,9 +286,18 @@ static int run_own(const char *op, pdr_id within, pdr_str input, struct text *ou
   if (!strcmp(op, "cancelled")) return taken_back(within, input, out), 1;
   if (!strcmp(op, "flood")) return flood(within, input, out), 1;
   if (!strcmp(op, "append")) {
+    char line[64] = "";
     int file = open_pipe(input, "", O_WRONLY | O_CREAT | O_APPEND);
-    if (file < 0 || write(file, "x", 1) != 1) abort();
+    string_member(input, "text", line, sizeof line);
+    if (file < 0 || write(file, line, strlen(line)) < 0) abort();
     return close(file), 1;
+  }
+  if (!strcmp(op, "until_file")) {
+    const struct timespec time = {0, 1000000};
+    char path[512] = "";
+    string_member(input, "path", path, sizeof path);
+    while (access(path, F_OK) != 0) nanosleep(&time, NULL);
+    return 1;
   }
   if (!strcmp(op, "crash")) {
     char path[512] = "";

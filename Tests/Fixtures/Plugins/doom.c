@@ -18,7 +18,7 @@ PDR_MANIFEST(
     "{\"manifest\":1,\"id\":\"test.doom\",\"version\":\"1.0.0\",\"runtime\":\"c\","
     "\"execution\":{\"mode\":\"runner\",\"maxConcurrency\":65,\"graceMs\":100,"
     "\"limits\":{\"memoryMiB\":64,\"files\":64}},"
-    "\"tools\":[" TOOL("echo", "\"replay\":\"safe\",") "," TOOL("hold", "") "," TOOL("segv", "")
+    "\"tools\":[" TOOL("echo", "\"replay\":\"safe\",") "," TOOL("hold", "") "," TOOL("segv", "") "," TOOL("trap", "")
     "," TOOL("abort", "") "," TOOL("exit", "") "," TOOL("quit", "") "," TOOL("overflow", "")
     "," TOOL("loop", "") "," TOOL("hog", "") "," TOOL("leak", "") "," TOOL("deaf", "")
     "," TOOL("noise", "") "," TOOL("unsealed", "") "," TOOL("skip", "") "," TOOL("forged", "")
@@ -53,6 +53,11 @@ static int32_t segv(pdr_easy_call *call) {
   (void)call;
   *(volatile int *)8 = 1;
   return PDR_OK;
+}
+
+static int32_t traps(pdr_easy_call *call) {
+  (void)call;
+  __builtin_trap();
 }
 
 static int32_t aborts(pdr_easy_call *call) {
@@ -185,7 +190,7 @@ static int32_t once(pdr_easy_call *call) {
   return pdr_easy_answer(call, "the second time");
 }
 
-PDR_EASY_PLUGIN({"echo", echo}, {"hold", hold}, {"segv", segv}, {"abort", aborts}, {"exit", exits},
+PDR_EASY_PLUGIN({"echo", echo}, {"hold", hold}, {"segv", segv}, {"trap", traps}, {"abort", aborts}, {"exit", exits},
                 {"quit", quits}, {"overflow", overflow}, {"loop", loop}, {"hog", hog},
                 {"leak", leak}, {"deaf", deaf}, {"noise", noise}, {"unsealed", unsealed},
                 {"skip", skips}, {"forged", forged}, {"print", print}, {"variables", variables},
