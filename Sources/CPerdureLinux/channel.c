@@ -253,7 +253,7 @@ static void *take_connections(void *context) {
 static int remove_socket(const char *path) {
   struct stat status;
   if (lstat(path, &status) < 0) return errno == ENOENT ? 0 : -errno;
-  if (!S_ISSOCK(status.st_mode)) return -EEXIST;
+  if (!S_ISSOCK(status.st_mode) || status.st_uid != geteuid()) return -EEXIST;
   return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
