@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -65,10 +66,17 @@ static pid_t start_child(const struct command *command, int output) {
   _exit(127);
 }
 
-/* Reads to the end, and keeps the end of it. */
-static size_t read_output(int input, char *bytes) {
+/* Reads until the command has ended, though something that it left behind may hold the pipe open, and
+ * keeps the end of it. */
+static size_t read_output(int input, int ended, char *bytes) {
   size_t count = 0;
   for (;;) {
+    struct pollfd wait[] = {{.fd = input, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
+    if (poll(wait, 2, -1) < 0 && errno != EINTR) break;
+    if (!wait[0].revents) {
+      if (wait[1].revents) break;
+      continue;
+    }
     ssize_t got = read(input, bytes + count, 2 * most_output - count);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -95,7 +103,12 @@ static int run_command(const struct command *command, char *bytes, size_t *count
   }
   pthread_mutex_unlock(&command_lock);
   close(ends[1]);
-  if (child > 0) *count = read_output(ends[0], bytes);
+  if (child > 0) {
+    /* Without one (-1 is passed over) the end of the pipe is the only one. */
+    int ended = pidfd_open(child, 0);
+    *count = read_output(ends[0], ended, bytes);
+    if (ended >= 0) close(ended);
+  }
   close(ends[0]);
   if (child < 0) return -error;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -90,6 +90,14 @@ import Testing
     #expect(result.output.contains("the build made no .so in the folder that it was given"))
   }
 
+  @Test func `a build is over although something that it began goes on`() {
+    change("build", "set -eu", "set -eu\nsleep 600 &\necho $! > \"$(dirname \"$0\")/.pid\"")
+    let result = once()
+    #expect(result.status == 0)
+    let pid = folder.read("hello/.pid").split(separator: "\n").first.flatMap { pid_t(String($0)) }
+    #expect(pid.map { kill($0, SIGKILL) } == 0)
+  }
+
   // MARK: Changes
 
   /// Reads until the host watches again; the lines before that.

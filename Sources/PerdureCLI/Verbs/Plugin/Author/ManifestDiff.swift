@@ -50,11 +50,10 @@ struct ManifestDiff: Sendable {
     for list in lists {
       for item in manifest?[list.key]?.array ?? [] {
         let name = list.names.lazy.compactMap { item[$0]?.text }.first ?? "?"
+        let base = "\(list.word) \(name)"
         // One point may have several hooks.
-        let same = parts.count { $0.name.hasPrefix("\(list.word) \(name)") }
-        let known = parts.contains { $0.name == "\(list.word) \(name)" }
-        let number = known ? " (\(same + 1))" : ""
-        parts.append(Part(name: "\(list.word) \(name)\(number)", value: item))
+        let same = parts.count { $0.name == base || $0.name.hasPrefix("\(base) (") }
+        parts.append(Part(name: same == 0 ? base : "\(base) (\(same + 1))", value: item))
       }
     }
     return parts

@@ -2,7 +2,8 @@ import Perdure
 import PerdureModel
 import PerdureValue
 
-/// What a plugin can be written in; a further row needs templates in `sdk/templates` and nothing else.
+/// What a plugin can be written in; a further row needs its templates in `sdk/templates`, which
+/// `CPerdureSDK` takes in, and nothing else.
 struct ScaffoldLanguage: Sendable {
   /// A file of the folder: which template it is made of, and what it is called there.
   struct File: Sendable {
