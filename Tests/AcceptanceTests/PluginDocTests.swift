@@ -67,7 +67,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "docs/plugins.md", "docs/plugin-cookbook.md", "docs/porting-plugins.md", "README.md",
+    "docs/plugins.md", "docs/plugin-manifest.md", "docs/plugin-cookbook.md",
+    "docs/porting-plugins.md", "README.md",
   ])
   func `a page names only verbs that there are`(page: String) {
     let folder = Folder()

@@ -184,8 +184,8 @@ typedef void (*pdr_done)(void *arg, pdr_id request, int32_t status, const pdr_bl
                          const pdr_err *err);
 
 /* Tells that a call is cancelled. The completion of the call is still owed. It counts if the reason is
- * PDR_CANCEL_DEADLINE, and with PDR_CANCEL_CLOSING if it is a value, no error, of a tool that is not
- * "replay": "safe". Else it is dropped.
+ * PDR_CANCEL_DEADLINE or PDR_CANCEL_DRAIN, and with PDR_CANCEL_CLOSING if it is a value, no error, of
+ * a tool that is not "replay": "safe". Else it is dropped.
  * Threads: [call] [must-not-block], with no lock held; it may begin while another thread completes the
  * call, so find the state of the call by its id.
  * Ownership: arg is the plugin's, and must live as long as the plugin.

@@ -548,8 +548,9 @@ static inline int32_t pdr_easy_emit_json(pdr_easy_call *call, const char *format
 }
 
 /* Whether somebody wants the call to stop; loops ask and then answer early. An answer or a failure
- * counts when the deadline has passed. When the host stops, an answer of a tool that is not
- * "replay": "safe" counts, and a failure does not. When the call is aborted, nothing does. */
+ * counts when the deadline has passed or the plugin is closed. When the host stops, an answer of a
+ * tool that is not "replay": "safe" counts, and a failure does not. When the call is aborted, nothing
+ * does. */
 static inline int pdr_easy_cancelled(const pdr_easy_call *call) {
   return call->calls->cancelled(call->calls->ctx, call->call->id) != 0;
 }
