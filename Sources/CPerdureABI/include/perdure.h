@@ -4,8 +4,8 @@
  * A plugin is a shared library (ELF, x86-64 or AArch64, Linux) with one exported function,
  * perdure_plugin_1, a note (PDR_PLUGIN_NOTE) and a manifest (PDR_MANIFEST). The host reads note and
  * manifest before it runs any code of the plugin. Everything that travels through the functions
- * below is bytes with a media type, JSON unless said otherwise; docs/plugins.md says what is in it:
- * the members of the manifest, the input of calls, answers, and the operations of the host.
+ * below is bytes with a media type, JSON unless said otherwise; docs/plugin-manifest.md has the
+ * members of the manifest, docs/plugins.md the input of calls, answers, and operations of the host.
  *
  * Rules that hold everywhere
  *  - Structs begin with their size and only ever grow at the end. A reader takes the smaller of the
