@@ -10,7 +10,7 @@ import Synchronization
 struct Upgrades: Sendable {
   /// How many are made while nothing else happens.
   private static let quiet = 64
-  /// A conversation is left after so many prompts, so that its history costs nothing.
+  /// A conversation is deleted after so many prompts, so that its history costs nothing.
   private static let prompts = 20
 
   private let arguments: Arguments
@@ -68,7 +68,11 @@ struct Upgrades: Sendable {
     let folder = arguments.folder + "/upgrades-\(Machine.now)"
     var options = InstalledPlugins.Options()
     options.isolation = arguments.mode == "runner" ? .runner : .inProcess
-    options.onReport = { if $0.type != "plugin_log" { watch.report("\($0.type): \($0.message)") } }
+    options.onReport = { report in
+      // A thread that waits for a processor is no fault of a plugin.
+      if report.type == "plugin_log" || report.type == "plugin_slow_start" { return }
+      watch.report("\(report.type): \(report.message)")
+    }
     options.configure = { environment in
       environment.copies = folder + "/loaded"
       environment.retiredLimit = watch.limit.withLock { $0 }
@@ -184,7 +188,7 @@ struct Upgrades: Sendable {
     line.print(calibration)
   }
 
-  /// Asks in a conversation of its own, some times.
+  /// Asks in a conversation of its own, some times, and deletes it.
   private func prompts() async throws {
     let conversation = try await harness.createConversation(
       agent: .init(model: BenchModel.reference)
@@ -194,6 +198,8 @@ struct Upgrades: Sendable {
       watch.calls.wrappingAdd(1, ordering: .relaxed)
       if record.status != .done { watch.fail(record.json.compactText) }
     }
+    // Else the store, which is in memory, would grow with every call.
+    try await conversation.delete()
   }
 
   /// What a host says that has as many closed copies as it may have, and whether it goes on.

@@ -196,15 +196,10 @@ package final class LoadedPlugin: Sendable {
 
 /// Whether a plugin takes no more calls.
 final class ClosingFlag: Sendable {
-  private let flag = Mutex(false)
+  private let flag = Atomic(false)
 
   /// Sets the flag; `false` if it was set.
-  func set() -> Bool {
-    flag.withLock { flag in
-      defer { flag = true }
-      return !flag
-    }
-  }
+  func set() -> Bool { !flag.exchange(true, ordering: .acquiringAndReleasing) }
 
-  var isSet: Bool { flag.withLock { $0 } }
+  var isSet: Bool { flag.load(ordering: .acquiring) }
 }

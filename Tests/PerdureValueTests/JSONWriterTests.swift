@@ -4,13 +4,13 @@ import Testing
 struct JSONWriterTests {
   @Test func `members that are written are those of the tree, in order`() throws {
     var writer = JSONWriter()
-    writer.begin("ctx")
-    writer.member("now", Int64(1_700_000_000_000))
+    writer.begin(JSONKey("ctx"))
+    writer.member(JSONKey("now"), Int64(1_700_000_000_000))
     writer.end()
-    writer.begin("empty")
+    writer.begin(JSONKey("empty"))
     writer.end()
-    writer.member("text", JSONString("a \"quoted\" line\n\u{1F600}"))
-    writer.member("value", ["list": [1, true, .null]])
+    writer.member(JSONKey("text"), JSONString("a \"quoted\" line\n\u{1F600}"))
+    writer.member(JSONKey("value"), ["list": [1, true, .null]])
     writer.members(of: ["a\\b": .double(1.5), "z": [:]])
     let tree: JSON = [
       "ctx": ["now": 1_700_000_000_000], "empty": [:],
@@ -26,7 +26,7 @@ struct JSONWriterTests {
 
   @Test func `a lone surrogate is written as an escape`() throws {
     var writer = JSONWriter()
-    writer.member("half", JSONString(utf16: [0xD83D]))
+    writer.member(JSONKey("half"), JSONString(utf16: [0xD83D]))
     #expect(String(decoding: writer.finished(), as: UTF8.self) == #"{"half":"\ud83d"}"#)
   }
 

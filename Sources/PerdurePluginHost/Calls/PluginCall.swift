@@ -47,6 +47,8 @@ final class PluginCall: Sendable {
   let operations: (any CallOperations)?
   /// Where it stands in the engine.
   let place: CallPlace
+  /// Where it stands in the list of calls of its plugin, or -1; belongs to that list.
+  let number = Atomic(-1)
   private let state = Mutex(State())
 
   private struct State {

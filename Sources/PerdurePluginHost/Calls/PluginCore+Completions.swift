@@ -91,7 +91,7 @@ extension PluginCore {
 
   /// Whether the engine has given up a cancelled call, which only it knows for certain.
   private func isOver(_ call: PluginCall) -> Bool {
-    guard call.cancelReason != nil, let host = call.host else { return false }
+    guard let host = call.host, call.cancelReason != nil else { return false }
     do {
       _ = try host.retainedOutput()
       return false

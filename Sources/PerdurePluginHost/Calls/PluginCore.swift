@@ -48,9 +48,27 @@ final class PluginCore: Sendable {
   private let givenUp = Mutex<[UInt64: PluginCall]>([:])
   private let looseRequests = Mutex<Set<UInt64>>([])
 
+  /// The calls that are not over, each in a place that it knows.
   private struct Live {
-    var calls: [ObjectIdentifier: PluginCall] = [:]
+    var places: [PluginCall?] = []
+    var free: [Int] = []
     var whenEmpty: OneShot<Bool>?
+
+    var isEmpty: Bool { free.count == places.count }
+
+    mutating func add(_ call: PluginCall) {
+      guard call.number.load(ordering: .relaxed) < 0 else { return }
+      let number = free.popLast() ?? places.count
+      if number == places.count { places.append(call) } else { places[number] = call }
+      call.number.store(number, ordering: .relaxed)
+    }
+
+    mutating func remove(_ call: PluginCall) {
+      let number = call.number.exchange(-1, ordering: .relaxed)
+      guard number >= 0 else { return }
+      places[number] = nil
+      free.append(number)
+    }
   }
 
   init(
@@ -209,7 +227,7 @@ final class PluginCore: Sendable {
   }
 
   /// Counts a call that has begun.
-  func note(_ call: PluginCall) { live.withLock { $0.calls[ObjectIdentifier(call)] = call } }
+  func note(_ call: PluginCall) { live.withLock { $0.add(call) } }
 
   /// Starts a call on the calling thread, with a deadline in so many nanoseconds; returns how long the
   /// plugin's code took.
@@ -251,21 +269,21 @@ final class PluginCore: Sendable {
 
   private func forget(_ call: PluginCall) {
     let empty = live.withLock { live in
-      live.calls[ObjectIdentifier(call)] = nil
-      return live.calls.isEmpty ? live.whenEmpty : nil
+      live.remove(call)
+      return live.isEmpty ? live.whenEmpty : nil
     }
     empty?.fire(true)
   }
 
   /// The calls that are not over.
-  var liveCalls: [PluginCall] { live.withLock { Array($0.calls.values) } }
+  var liveCalls: [PluginCall] { live.withLock { $0.places.compactMap(\.self) } }
 
   /// Waits until all calls are over; `false` when that takes longer than this.
   func whenDrained(within nanoseconds: Int64, on clock: any HostClock) async -> Bool {
     let empty = OneShot<Bool>()
     let isEmpty = live.withLock { live in
       live.whenEmpty = empty
-      return live.calls.isEmpty
+      return live.isEmpty
     }
     return isEmpty ? true : await empty.value(within: nanoseconds, on: clock, else: false)
   }

@@ -66,7 +66,12 @@ final class CallSlots: Sendable {
 
   /// Gives a slot back.
   func give(_ use: Use) {
-    state.withLock { Self.count(use, -1, &$0) }
+    let ticket = state.withLock { state in
+      Self.count(use, -1, &state)
+      return next(&state)
+    }
+    guard let ticket else { return }
+    ticket.grant()
     serve()
   }
 

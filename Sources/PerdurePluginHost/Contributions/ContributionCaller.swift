@@ -47,9 +47,13 @@ struct ContributionCaller: Sendable {
   func outcome(_ input: [UInt8], _ place: consuming CallPlace) async throws -> CallOutcome {
     guard !core.isDown else { throw core.downError }
     guard input.count <= Self.inputLimit else { throw failure("would be given more than 16 MiB") }
-    if let inline, inline.isOn {
+    if let inline, inline.isOn, case .mapped(let code) = code, core.slots.take(use) {
+      defer { core.slots.give(use) }
       place.isInline = true
-      if let end = try await here(input, place, inline) { return end }
+      let running = make(place)
+      if let end = try await here(input, running, code, inline) { return end }
+      // It is busy; a thread of the plugin asks again.
+      place = running.place
       place.isInline = false
     }
     return try await elsewhere(input, place)
@@ -120,13 +124,14 @@ struct ContributionCaller: Sendable {
 
   // MARK: One attempt
 
-  private func make(_ place: CallPlace) -> PluginCall {
-    PluginCall(
+  private func make(_ place: consuming CallPlace) -> PluginCall {
+    let (host, operations) = (place.tool?.host, place.operations)
+    return PluginCall(
       kind: kind,
       label: label,
       plugin: core.id,
-      host: place.tool?.host,
-      operations: place.operations,
+      host: host,
+      operations: operations,
       place: place
     )
   }
@@ -177,15 +182,13 @@ struct ContributionCaller: Sendable {
     }
   }
 
-  /// Makes the call on this thread; `nil` if there is no slot or the plugin is busy.
+  /// Makes the call on this thread; `nil` if the plugin is busy.
   private func here(
     _ input: [UInt8],
-    _ place: CallPlace,
+    _ running: PluginCall,
+    _ code: MappedCode,
     _ inline: InlineWatch
   ) async throws -> CallOutcome? {
-    guard case .mapped(let code) = code, core.slots.take(use) else { return nil }
-    defer { core.slots.give(use) }
-    let running = make(place)
     let nanoseconds = core.startHere(
       running,
       code,
@@ -194,13 +197,13 @@ struct ContributionCaller: Sendable {
       within: times.deadline
     )
     let news = running.takeEnd()
-    inline.note(nanoseconds, answered: news != nil || place.inner != nil, label, core)
-    if let news {
-      if news.refusal == BorderCode.busy.rawValue { return nil }
-      if let code = news.refusal { throw refusal(code) }
-      if let outcome = news.outcome { return try Self.result(outcome) }
-    }
-    return try await late(running, place)
+    let isAnswered = news != nil || running.place.inner != nil
+    inline.note(nanoseconds, answered: isAnswered, label, core)
+    guard let news else { return try await late(running, running.place) }
+    if news.refusal == BorderCode.busy.rawValue { return nil }
+    if let code = news.refusal { throw refusal(code) }
+    guard let outcome = news.outcome else { return nil }
+    return try Self.result(outcome)
   }
 
   /// Waits for a call that did not end at once although it should have.

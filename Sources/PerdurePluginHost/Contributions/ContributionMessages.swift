@@ -1,6 +1,46 @@
 import PerdureModel
 import PerdureValue
 
+/// The members of messages.
+extension JSONKey {
+  static let agent = JSONKey("agent")
+  static let approvals = JSONKey("approvals")
+  static let arguments = JSONKey("arguments")
+  static let assistant = JSONKey("assistant")
+  static let bytesPerSecond = JSONKey("bytesPerSecond")
+  static let call = JSONKey("call")
+  static let callId = JSONKey("callId")
+  static let conversation = JSONKey("conversation")
+  static let ctx = JSONKey("ctx")
+  static let durationMs = JSONKey("durationMs")
+  static let env = JSONKey("env")
+  static let extensionName = JSONKey("extension")
+  static let fromVersion = JSONKey("fromVersion")
+  static let id = JSONKey("id")
+  static let key = JSONKey("key")
+  static let kind = JSONKey("kind")
+  static let maxBytes = JSONKey("maxBytes")
+  static let maxLines = JSONKey("maxLines")
+  static let message = JSONKey("message")
+  static let minIntervalMs = JSONKey("minIntervalMs")
+  static let name = JSONKey("name")
+  static let now = JSONKey("now")
+  static let outputWindow = JSONKey("outputWindow")
+  static let parent = JSONKey("parent")
+  static let phase = JSONKey("phase")
+  static let record = JSONKey("record")
+  static let recovered = JSONKey("recovered")
+  static let replay = JSONKey("replay")
+  static let result = JSONKey("result")
+  static let results = JSONKey("results")
+  static let settings = JSONKey("settings")
+  static let shown = JSONKey("shown")
+  static let task = JSONKey("task")
+  static let toVersion = JSONKey("toVersion")
+  static let tool = JSONKey("tool")
+  static let value = JSONKey("value")
+}
+
 /// What contributions are told, as docs/plugins.md has it.
 enum ContributionMessage {
   /// The text of a message: the member `ctx` that every call has, and what `body` writes.
@@ -13,12 +53,12 @@ enum ContributionMessage {
     _ body: (inout JSONWriter) -> Void = { _ in }
   ) -> [UInt8] {
     var writer = JSONWriter()
-    writer.begin("ctx")
-    if let conversation { writer.member("conversation", conversation.value) }
-    if let task { writer.member("task", task.value) }
-    if let kind { writer.member("kind", JSONString(kind)) }
-    writer.member("now", now)
-    writer.member("settings", Int64(core.settingsRevision))
+    writer.begin(.ctx)
+    if let conversation { writer.member(.conversation, conversation.value) }
+    if let task { writer.member(.task, task.value) }
+    if let kind { writer.member(.kind, JSONString(kind)) }
+    writer.member(.now, now)
+    writer.member(.settings, Int64(core.settingsRevision))
     writer.end()
     body(&writer)
     return writer.finished()
@@ -51,29 +91,29 @@ enum ContributionMessage {
     _ images: ImageTable,
     to writer: inout JSONWriter
   ) {
-    writer.begin("call")
-    writer.member("id", call.id)
-    writer.member("name", call.name)
-    writer.member("arguments", images.elided(call.arguments))
+    writer.begin(.call)
+    writer.member(.id, call.id)
+    writer.member(.name, call.name)
+    writer.member(.arguments, images.elided(call.arguments))
     if let parent = call.parent { write(parent, to: &writer) }
     writer.end()
   }
 
   /// Writes the call within which another one is made.
   static func write(_ parent: HookedCall.Parent, to writer: inout JSONWriter) {
-    writer.begin("parent")
-    writer.member("task", parent.taskId.value)
-    writer.member("callId", parent.callId)
+    writer.begin(.parent)
+    writer.member(.task, parent.taskId.value)
+    writer.member(.callId, parent.callId)
     writer.end()
   }
 
   /// Writes how much output is shown.
   static func write(_ window: OutputWindowHint, to writer: inout JSONWriter) {
-    writer.begin("outputWindow")
-    writer.member("maxBytes", Int64(window.maxBytes))
-    writer.member("maxLines", Int64(window.maxLines))
-    writer.member("minIntervalMs", Int64(window.minIntervalMs))
-    writer.member("bytesPerSecond", Int64(window.bytesPerSecond))
+    writer.begin(.outputWindow)
+    writer.member(.maxBytes, Int64(window.maxBytes))
+    writer.member(.maxLines, Int64(window.maxLines))
+    writer.member(.minIntervalMs, Int64(window.minIntervalMs))
+    writer.member(.bytesPerSecond, Int64(window.bytesPerSecond))
     writer.end()
   }
 
@@ -110,8 +150,8 @@ enum ContributionMessage {
       task: (input.read as? any HookContext)?.taskId,
       kind: "pi.generation"
     ) { writer in
-      writer.member("agent", agent(input.agent))
-      writer.begin("shown")
+      writer.member(.agent, agent(input.agent))
+      writer.begin(.shown)
       writer.members(
         of: JSONObject(
           input.shown.sorted { $0.key < $1.key }.map {
@@ -120,7 +160,7 @@ enum ContributionMessage {
         )
       )
       writer.end()
-      if let env = input.env { writer.member("env", environment(env)) }
+      if let env = input.env { writer.member(.env, environment(env)) }
     }
   }
 
@@ -133,15 +173,15 @@ enum ContributionMessage {
       task: call.taskId,
       kind: "pi.tool"
     ) { writer in
-      writer.member("callId", call.callId)
-      writer.member("arguments", call.arguments)
-      writer.member("replay", JSONString(call.replay.rawValue))
-      if call.recovered { writer.member("recovered", .bool(true)) }
-      if let env = call.env { writer.member("env", environment(env)) }
+      writer.member(.callId, call.callId)
+      writer.member(.arguments, call.arguments)
+      writer.member(.replay, JSONString(call.replay.rawValue))
+      if call.recovered { writer.member(.recovered, .bool(true)) }
+      if let env = call.env { writer.member(.env, environment(env)) }
       if let window = call.outputWindow { write(window, to: &writer) }
-      writer.begin("tool")
-      writer.member("name", JSONString(tool.name))
-      if let owner = tool.owner { writer.member("extension", JSONString(owner)) }
+      writer.begin(.tool)
+      writer.member(.name, JSONString(tool.name))
+      if let owner = tool.owner { writer.member(.extensionName, JSONString(owner)) }
       writer.end()
     }
   }

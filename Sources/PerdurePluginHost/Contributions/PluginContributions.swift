@@ -78,7 +78,7 @@ struct PluginContributions: Sendable {
     let caller = pure("tool.prepare:\(tool.name)", "preparation of tool \(tool.name)")
     return { [core] arguments in
       let message = ContributionMessage.encoded(core, now: core.environment.clock.now()) {
-        $0.member("arguments", arguments)
+        $0.member(.arguments, arguments)
       }
       return try await caller.call(message, CallPlace()) {
         (object) throws(BorderProblem) in

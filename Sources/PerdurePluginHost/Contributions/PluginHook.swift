@@ -103,7 +103,7 @@ struct PluginHook: Sendable {
   private func watch(_ answer: JSON, _ context: any HookContext) async throws {
     let place = place(context)
     let input = message(context, "pi.generation") {
-      $0.member("message", place.images.elided(answer))
+      $0.member(.message, place.images.elided(answer))
     }
     try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.nothing(object)
@@ -113,7 +113,7 @@ struct PluginHook: Sendable {
   private func yield(_ answer: JSON, _ context: any HookContext) async throws -> JSON? {
     let place = place(context)
     let input = message(context, "pi.generation") {
-      $0.member("message", place.images.elided(answer))
+      $0.member(.message, place.images.elided(answer))
     }
     return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.continuation(object, place.images)
@@ -126,8 +126,8 @@ struct PluginHook: Sendable {
     _ context: any HookContext
   ) async throws {
     let input = message(context, "pi.generation") { writer in
-      writer.member("assistant", assistant.json)
-      writer.member("results", .array(results.map(\.json)))
+      writer.member(.assistant, assistant.json)
+      writer.member(.results, .array(results.map(\.json)))
     }
     try await caller.call(input, place(context)) {
       (object) throws(BorderProblem) in try answers.nothing(object)
@@ -144,11 +144,11 @@ struct PluginHook: Sendable {
     let images = place.images
     let input = message(context, "pi.tool") { writer in
       ContributionMessage.write(call, images, to: &writer)
-      writer.begin("tool")
-      writer.member("replay", JSONString(call.replay.rawValue))
-      if let name = call.extensionName { writer.member("extension", JSONString(name)) }
+      writer.begin(.tool)
+      writer.member(.replay, JSONString(call.replay.rawValue))
+      if let name = call.extensionName { writer.member(.extensionName, JSONString(name)) }
       writer.end()
-      writer.member("approvals", .array(call.consents.map(ContributionMessage.consent)))
+      writer.member(.approvals, .array(call.consents.map(ContributionMessage.consent)))
     }
     return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.call(object, images)
@@ -163,9 +163,9 @@ struct PluginHook: Sendable {
     let place = place(context)
     let input = message(context, "pi.tool") { writer in
       ContributionMessage.write(call, place.images, to: &writer)
-      if let duration = call.durationMs { writer.member("durationMs", duration) }
+      if let duration = call.durationMs { writer.member(.durationMs, duration) }
       if wants("result") {
-        writer.member("result", .object(ContributionMessage.result(result, place.images)))
+        writer.member(.result, .object(ContributionMessage.result(result, place.images)))
       }
     }
     return try await caller.call(input, place) {
@@ -205,7 +205,7 @@ struct PluginHook: Sendable {
   ) async throws -> HookAnswer {
     let place = place(context)
     let input = message(context, kind) {
-      $0.member("arguments", place.images.elided(arguments))
+      $0.member(.arguments, place.images.elided(arguments))
     }
     return try await caller.call(input, place) {
       (object) throws(BorderProblem) in try answers.custom(object, place.images)
@@ -222,8 +222,8 @@ struct PluginHook: Sendable {
       now: reads.now(),
       conversation: record.id
     ) { writer in
-      writer.member("record", record.json)
-      writer.member("agent", ContributionMessage.agent(agent))
+      writer.member(.record, record.json)
+      writer.member(.agent, ContributionMessage.agent(agent))
     }
     var place = CallPlace()
     place.task = (reads as? any HookContext)?.taskId

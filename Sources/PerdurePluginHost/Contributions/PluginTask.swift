@@ -120,8 +120,8 @@ struct PluginTask: Sendable {
       task: call.record.id,
       kind: task.type
     ) { writer in
-      writer.member("task", images.elided(call.record.json))
-      if let phase = call.phase { writer.member("phase", JSONString(phase)) }
+      writer.member(.task, images.elided(call.record.json))
+      if let phase = call.phase { writer.member(.phase, JSONString(phase)) }
     }
   }
 
@@ -191,10 +191,10 @@ struct PluginDocument {
       migrate: { [core, migration, version = document.version] key, from, value in
         let now = core.environment.clock.now()
         let message = ContributionMessage.encoded(core, now: now) { writer in
-          if let key { writer.member("key", key) }
-          writer.member("fromVersion", from)
-          writer.member("toVersion", Int64(version))
-          writer.member("value", value)
+          if let key { writer.member(.key, key) }
+          writer.member(.fromVersion, from)
+          writer.member(.toVersion, Int64(version))
+          writer.member(.value, value)
         }
         return try await migration.call(message, CallPlace()) {
           (object) throws(BorderProblem) in

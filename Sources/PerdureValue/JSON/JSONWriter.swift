@@ -1,6 +1,14 @@
+/// The name of a member as it stands in JSON, made once.
+package struct JSONKey: Sendable {
+  fileprivate let text: String
+
+  /// Makes a key of a name.
+  package init(_ name: String) { text = JSONString(name).literal + ":" }
+}
+
 /// Writes the text of an object member by member, for messages that nobody looks at as a value.
 ///
-/// Whoever writes takes care that no key comes twice, and that keys given as `String` need no escapes.
+/// Whoever writes takes care that no key comes twice.
 package struct JSONWriter {
   private var printer = JSONPrinter()
   private var needsComma = false
@@ -18,19 +26,19 @@ package struct JSONWriter {
   }
 
   /// Writes a member of any kind.
-  package mutating func member(_ key: String, _ value: JSON) {
+  package mutating func member(_ key: JSONKey, _ value: JSON) {
     name(key)
     printer.print(value)
   }
 
   /// Writes a number.
-  package mutating func member(_ key: String, _ value: Int64) {
+  package mutating func member(_ key: JSONKey, _ value: Int64) {
     name(key)
     printer.print(value)
   }
 
   /// Writes a string.
-  package mutating func member(_ key: String, _ value: JSONString) {
+  package mutating func member(_ key: JSONKey, _ value: JSONString) {
     name(key)
     printer.print(value)
   }
@@ -46,7 +54,7 @@ package struct JSONWriter {
   }
 
   /// Begins a member that is an object, whose members come next.
-  package mutating func begin(_ key: String) {
+  package mutating func begin(_ key: JSONKey) {
     name(key)
     printer.bytes.append(UInt8(ascii: "{"))
     needsComma = false
@@ -63,11 +71,8 @@ package struct JSONWriter {
     needsComma = true
   }
 
-  private mutating func name(_ key: String) {
+  private mutating func name(_ key: JSONKey) {
     comma()
-    printer.bytes.append(UInt8(ascii: "\""))
-    printer.bytes.append(contentsOf: key.utf8)
-    printer.bytes.append(UInt8(ascii: "\""))
-    printer.bytes.append(UInt8(ascii: ":"))
+    printer.bytes.append(contentsOf: key.text.utf8)
   }
 }
