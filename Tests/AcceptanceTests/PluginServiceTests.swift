@@ -150,6 +150,31 @@ import Testing
     #expect(isolated.output.contains("interrupted"))
   }
 
+  // MARK: Removal
+
+  @Test(arguments: [[], ["--drain"]])
+  func `without a host a plugin that tasks of the store need is not removed`(how: [String]) {
+    let sleep: JSON = [
+      "state": [
+        "status": "sleeping", "until": 9_000_000_000_000, "checkpoint": ["phase": "second"],
+      ]
+    ]
+    let step: JSON = [
+      "do": "task.create", "type": "desk.job", "owner": "conversation", "background": true,
+      "input": ["script": ["first": ["complete": sleep]]],
+    ]
+    #expect(perdure(["plugin", "install", desk(), "--allow-unsigned"]).status == 0)
+    let faux = script([("run", Self.op("commit", ["steps": [step]]))])
+    #expect(perdure(["run", "--store", store, "--faux", faux, "Go."]).status == 0)
+    let uninstall = ["plugin", "uninstall", "test.desk", "--store", store]
+    let refused = perdure(uninstall + how)
+    #expect(refused.status != 0)
+    #expect(refused.error.contains("test.desk is needed by tasks of the store \(store): "))
+    #expect(refused.error.contains("(desk.job)"), "\(refused.error)")
+    #expect(perdure(uninstall + ["--force"]).status == 0)
+    #expect(perdure(["task", "list", "--store", store]).output.contains("desk.job"))
+  }
+
   // MARK: Kills
 
   @Test(arguments: ["in-process", "runner"])
