@@ -33,8 +33,8 @@ static void close_places(const int *places) {
 }
 
 static void close_ours(struct perdure_sandbox *sandbox) {
-  int *ours[] = {&sandbox->output, &sandbox->errors, &sandbox->status, &sandbox->lifeline,
-                 &sandbox->control, &sandbox->handle};
+  int *ours[] = {&sandbox->output,   &sandbox->errors,  &sandbox->status,
+                 &sandbox->lifeline, &sandbox->control, &sandbox->handle};
   for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
     perdure_sandbox_close(*ours[i]);
     *ours[i] = -1;
@@ -93,8 +93,8 @@ static int make_ends(int *places, struct perdure_sandbox *sandbox, const void *p
   return 0;
 }
 
-/* In the child, which shares the memory of the parent: only system calls. The launcher sets everything
-   else itself, because it trusts nothing that it inherits. */
+/* In the child, which shares the memory of the parent: only system calls. The launcher sets
+   everything else itself, because it trusts nothing that it inherits. */
 static int become(const char *path, const int *places) {
   for (int i = 0; i < PLACES; i++) {
     if (dup2(places[i], i) < 0) return errno;
@@ -208,7 +208,8 @@ int perdure_sandbox_receive(int control, void *message, int *descriptor) {
   } while (length < 0 && errno == EINTR);
   *descriptor = -1;
   if (length < 0) return -errno;
-  for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item != NULL; item = CMSG_NXTHDR(&header, item)) {
+  for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item != NULL;
+       item = CMSG_NXTHDR(&header, item)) {
     if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
     int count = (int)((item->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     for (int i = 0; i < count; i++) {

@@ -12,8 +12,8 @@
 
 #include "launch.h"
 
-/* Makes a terminal inside and sends its controlling side to the host, so that the host never shares one
-   of its own. Returns the command's side. */
+/* Makes a terminal inside and sends its controlling side to the host, so that the host never shares
+   one of its own. Returns the command's side. */
 int open_terminal(void) {
   if (!launch.policy.terminal) return -1;
   enter(stage_terminal);
@@ -49,8 +49,8 @@ static const char *variable(const char *name) {
   return NULL;
 }
 
-/* execve with a search in the command's PATH. A script without "#!" is an error here, not an order to
-   guess a shell. */
+/* execve with a search in the command's PATH. A script without "#!" is an error here, not an order
+   to guess a shell. */
 static int search_and_run(char *const *arguments, char *const *environment) {
   const char *name = arguments[0];
   if (strchr(name, '/') != NULL) {
@@ -93,6 +93,7 @@ void run_command(int terminal) {
   if (environment == NULL) environment = (const char **)nothing;
   /* Only the three streams go on; what reports failures closes itself. */
   if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) fail(errno, "close_range");
-  int error = search_and_run((char *const *)launch.policy.arguments.items, (char *const *)environment);
+  int error =
+      search_and_run((char *const *)launch.policy.arguments.items, (char *const *)environment);
   fail(error, launch.policy.arguments.items[0]);
 }

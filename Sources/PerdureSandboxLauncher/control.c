@@ -32,7 +32,8 @@ void send_descriptor(int descriptor, const void *message, size_t length) {
   if (sent != (ssize_t)length) fail(sent < 0 ? errno : EMSGSIZE, "the control socket");
 }
 
-/* Takes one message and exactly `wanted` descriptors with it, or closes what came and returns -1. */
+/* Takes one message and exactly `wanted` descriptors with it, or closes what came and returns
+   -1. */
 ssize_t receive_control(void *message, size_t length, int *descriptors, int wanted) {
   union descriptor_space space;
   struct iovec part = {.iov_base = message, .iov_len = length};
@@ -47,7 +48,8 @@ ssize_t receive_control(void *message, size_t length, int *descriptors, int want
   if (received < 0) return -1;
   int found[MOST_DESCRIPTORS];
   int count = 0;
-  for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item != NULL; item = CMSG_NXTHDR(&header, item)) {
+  for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item != NULL;
+       item = CMSG_NXTHDR(&header, item)) {
     if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
     int here = (int)((item->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     for (int i = 0; i < here && count < MOST_DESCRIPTORS; i++) {

@@ -25,7 +25,8 @@ static bool gives_network(void) { return confined() && launch.policy.network != 
 
 static bool gives_signals(void) { return owns_namespace() || (confined() && launch.landlock >= 6); }
 
-/* RLIMIT_NPROC means nothing to host uid 0, and without a namespace it counts the user's others too. */
+/* RLIMIT_NPROC means nothing to host uid 0, and without a namespace it counts the user's others
+   too. */
 static bool gives_process_limit(void) {
   if (launch.policy.processes == 0) return launch.policy.cgroups.count > 0;
   return owns_namespace() || launch.policy.cgroups.count > 0 || launch.uid != 0;
@@ -35,7 +36,8 @@ static bool gives_memory_limit(void) {
   return launch.policy.cgroups.count > 0 || launch.policy.memory > 0;
 }
 
-/* Without a namespace the monitor must outlive the command that it ends, so it must be out of reach. */
+/* Without a namespace the monitor must outlive the command that it ends, so it must be out of
+   reach. */
 static bool gives_kill(void) { return gives_signals(); }
 
 static const struct guarantee {
@@ -73,7 +75,8 @@ void check_guarantees(void) {
   for (size_t i = 0; i < sizeof guarantees / sizeof *guarantees; i++) {
     if (guarantees[i].given()) report("enforced %s", guarantees[i].name);
   }
-  /* No rule of Landlock covers chmod, utime and setxattr, wherever the owner is the sandbox's user. */
+  /* No rule of Landlock covers chmod, utime and setxattr, wherever the owner is the sandbox's
+     user. */
   if (launch.policy.tier == TIER_LANDLOCK) report("weakened fsMetadata");
   /* A socket of the host in a mounted directory can be connected to, whatever the mount allows. */
   if (owns_namespace() && launch.landlock < 9 && launch.policy.mount_count > 0) {

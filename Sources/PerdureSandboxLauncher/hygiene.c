@@ -12,8 +12,8 @@
 
 #include "launch.h"
 
-/* Environment strings stay readable in /proc/PID/environ whatever `environ` points to, and pid 1 of the
-   sandbox is a copy of this process. So the bytes themselves go. */
+/* Environment strings stay readable in /proc/PID/environ whatever `environ` points to, and pid 1 of
+   the sandbox is a copy of this process. So the bytes themselves go. */
 void forget_environment(char **environment) {
   for (char **entry = environment; *entry != NULL; entry++) {
     memset(*entry, 0, strlen(*entry));
@@ -21,8 +21,8 @@ void forget_environment(char **environment) {
   *environment = NULL;
 }
 
-/* The keeper is pid 1 of the sandbox, where everybody can read its command line: the launcher's path is
-   one of the host's. */
+/* The keeper is pid 1 of the sandbox, where everybody can read its command line: the launcher's
+   path is one of the host's. */
 void forget_arguments(char **arguments) {
   static const char name[] = "sandbox";
   size_t room = strlen(arguments[0]) + 1;
@@ -43,8 +43,8 @@ void close_foreign_descriptors(void) {
   }
 }
 
-/* A regular file given as stdin can be opened again for writing through /proc/self/fd/0, and a terminal
-   of the host can be typed into. Pipes and /dev/null give nothing away. */
+/* A regular file given as stdin can be opened again for writing through /proc/self/fd/0, and a
+   terminal of the host can be typed into. Pipes and /dev/null give nothing away. */
 void check_standard_streams(void) {
   for (int stream = 0; stream < 3; stream++) {
     struct stat status;
@@ -52,7 +52,8 @@ void check_standard_streams(void) {
     snprintf(name, sizeof name, "descriptor %d", stream);
     if (fstat(stream, &status) != 0) fail(errno, name);
     bool is_null = S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
-    if (launch.policy.tier != TIER_NONE && !S_ISFIFO(status.st_mode) && !is_null) fail(EINVAL, name);
+    if (launch.policy.tier != TIER_NONE && !S_ISFIFO(status.st_mode) && !is_null)
+      fail(EINVAL, name);
   }
 }
 
@@ -61,7 +62,8 @@ void reset_signals(void) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   for (int signal_number = 1; signal_number < NSIG; signal_number++) {
-    /* SIGKILL, SIGSTOP and those of the C library refuse; nothing can be done and nothing is wrong. */
+    /* SIGKILL, SIGSTOP and those of the C library refuse; nothing can be done and nothing is
+       wrong. */
     signal(signal_number, SIG_DFL);
   }
 }
@@ -87,8 +89,8 @@ void set_limits(void) {
   limit_if(RLIMIT_DATA, policy->data, "RLIMIT_DATA");
   limit_if(RLIMIT_FSIZE, policy->file, "RLIMIT_FSIZE");
   limit_if(RLIMIT_NOFILE, policy->descriptors, "RLIMIT_NOFILE");
-  /* Counted per user: in a user namespace or for a foreign user that is this sandbox alone. Without one
-     it counts all processes of the user. Pid 1 is one of them. */
+  /* Counted per user: in a user namespace or for a foreign user that is this sandbox alone. Without
+     one it counts all processes of the user. Pid 1 is one of them. */
   if (policy->processes > 0) limit_if(RLIMIT_NPROC, policy->processes + 1, "RLIMIT_NPROC");
   /* The hard limit kills what ignores SIGXCPU. */
   if (policy->cpu > 0) limit(RLIMIT_CPU, policy->cpu, policy->cpu + 1, "RLIMIT_CPU");

@@ -1,5 +1,5 @@
-/* Users and capabilities. Host uid 0 is never mapped into a sandbox: with it, and no capability at all,
-   files under /proc/sys still belong to the sandbox and can be written. */
+/* Users and capabilities. Host uid 0 is never mapped into a sandbox: with it, and no capability at
+   all, files under /proc/sys still belong to the sandbox and can be written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -57,8 +57,8 @@ void enter_user_namespace(uid_t uid, gid_t gid) {
   write_file("/proc/self/gid_map", map);
 }
 
-/* Whether `path`, lines of name:…, gives one of the foreign ids to someone else. `field` is where the id
-   stands; a count follows it or not. */
+/* Whether `path`, lines of name:…, gives one of the foreign ids to someone else. `field` is where
+   the id stands; a count follows it or not. */
 static bool range_is_taken(const char *path, int field, bool counted) {
   FILE *file = fopen(path, "re");
   if (file == NULL) return false;
@@ -84,14 +84,16 @@ static bool range_is_taken(const char *path, int field, bool counted) {
 
 static void check_range(void) {
   if (launch.policy.first_id == 0) fail(EINVAL, "the policy names no range of foreign ids");
-  if (range_is_taken("/etc/subuid", 1, true)) fail(EEXIST, "/etc/subuid gives ids of the range away");
-  if (range_is_taken("/etc/subgid", 1, true)) fail(EEXIST, "/etc/subgid gives ids of the range away");
+  if (range_is_taken("/etc/subuid", 1, true))
+    fail(EEXIST, "/etc/subuid gives ids of the range away");
+  if (range_is_taken("/etc/subgid", 1, true))
+    fail(EEXIST, "/etc/subgid gives ids of the range away");
   if (range_is_taken("/etc/passwd", 2, false)) fail(EEXIST, "/etc/passwd has a user of the range");
   if (range_is_taken("/etc/group", 2, false)) fail(EEXIST, "/etc/group has a group of the range");
 }
 
-/* A user namespace exists only with a process or a descriptor: a child makes one and waits until it is
-   mapped and opened. */
+/* A user namespace exists only with a process or a descriptor: a child makes one and waits until it
+   is mapped and opened. */
 int make_foreign_users(void) {
   enter(stage_users);
   check_range();

@@ -20,7 +20,7 @@
 #define LEAST_FREE_FILES 4096
 
 static pid_t command;
-static int64_t end_at = INT64_MAX;  /* when what was asked to end is made to */
+static int64_t end_at = INT64_MAX; /* when what was asked to end is made to */
 static int64_t time_is_up = INT64_MAX;
 static int64_t next_memory, next_disk;
 
@@ -192,8 +192,8 @@ static void give_up_rights(void) {
 }
 
 /* Dies with the monitor: a signal for a keeper that is stuck in setup, the leash against the race
-   between the monitor's end and this call. Set again after a change of user, which clears it. A keeper
-   without a namespace must outlive the monitor, to end the others. */
+   between the monitor's end and this call. Set again after a change of user, which clears it. A
+   keeper without a namespace must outlive the monitor, to end the others. */
 void await_leash(void) {
   struct pollfd leash = {.fd = launch.leash, .events = POLLIN};
   if (owns_namespace() && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(errno, "PR_SET_PDEATHSIG");
@@ -216,8 +216,8 @@ static void build(void) {
   send_root();
 }
 
-/* In the tier `namespaces` the keeper lives under the same rules as the command. In the others it must
-   be able to end what the rules protect from it, so only the command restricts itself. */
+/* In the tier `namespaces` the keeper lives under the same rules as the command. In the others it
+   must be able to end what the rules protect from it, so only the command restricts itself. */
 static void start_command(void) {
   int terminal = -1;
   if (owns_namespace()) {

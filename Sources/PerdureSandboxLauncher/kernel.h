@@ -1,5 +1,5 @@
-/* The kernel interface where the headers of Debian 12 (Linux 6.1) are too old for it.
-   Everything here is user space ABI of Linux and cannot change; the first kernel that has it is noted. */
+/* The kernel interface where the headers of Debian 12 (Linux 6.1) are too old for it. Everything
+   here is user space ABI of Linux and cannot change; the first kernel that has it is noted. */
 #ifndef PERDURE_SANDBOX_KERNEL_H
 #define PERDURE_SANDBOX_KERNEL_H
 

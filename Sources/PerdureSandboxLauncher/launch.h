@@ -2,11 +2,12 @@
 
    Processes, outside to inside:
      monitor  what the host started. Watches the host's lifeline and the clock, ends the tree.
-     keeper   pid 1 of the sandbox in the tier `namespaces`. Builds the tree, restricts itself, starts the
-              command, watches limits, obeys the control socket. Its end is the end of all inside.
+     keeper   pid 1 of the sandbox in the tier `namespaces`. Builds the tree, restricts itself,
+              starts the command, watches limits, obeys the control socket. Its end is the end of
+              all inside.
      command  what was asked for.
-   A holder is a keeper that starts no command of its own: for each order on its control socket it forks
-   a monitor with a new keeper, inside the tree that is already there. */
+   A holder is a keeper that starts no command of its own: for each order on its control socket it
+   forks a monitor with a new keeper, inside the tree that is already there. */
 #ifndef PERDURE_SANDBOX_LAUNCH_H
 #define PERDURE_SANDBOX_LAUNCH_H
 
@@ -29,14 +30,14 @@ enum {
 
 struct launch {
   struct policy policy;
-  uid_t uid;        /* who the monitor is */
+  uid_t uid; /* who the monitor is */
   gid_t gid;
-  bool as_root;     /* the foreign uid range is in use */
-  int user_space;   /* the user namespace of that range, or -1 */
-  int leash;        /* the keeper's end: ended when the monitor is gone */
-  int exec_pipe;    /* the keeper's and command's end: ends when the command runs */
-  int landlock;     /* version of the Landlock ABI, 0 if absent */
-  int old_root;     /* the host's root while the tree is built, or -1 */
+  bool as_root;   /* the foreign uid range is in use */
+  int user_space; /* the user namespace of that range, or -1 */
+  int leash;      /* the keeper's end: ended when the monitor is gone */
+  int exec_pipe;  /* the keeper's and command's end: ends when the command runs */
+  int landlock;   /* version of the Landlock ABI, 0 if absent */
+  int old_root;   /* the host's root while the tree is built, or -1 */
   bool inside_holder;
   char **arguments; /* of the launcher itself */
 };

@@ -11,7 +11,8 @@
 
 struct launch launch = {.user_space = -1, .old_root = -1};
 
-/* Reads all of the policy. Kept for the life of the process: strings of the policy point into it. */
+/* Reads all of the policy. Kept for the life of the process: strings of the policy point into
+   it. */
 static unsigned char *read_message(size_t *length) {
   size_t room = 1 << 16;
   unsigned char *message = malloc(room);

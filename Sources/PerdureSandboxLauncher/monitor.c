@@ -60,12 +60,13 @@ static int open_signals(void) {
   return signals;
 }
 
-/* The point after which the monitor waits no longer. The keeper ends the command at its own, earlier
-   one, and says so. */
+/* The point after which the monitor waits no longer. The keeper ends the command at its own,
+   earlier one, and says so. */
 static int64_t deadline_from(int64_t start) {
   if (progress->stage != stage_running) return start + (int64_t)launch.policy.deadline;
   if (launch.policy.time == 0 || launch.policy.holder) return INT64_MAX;
-  return start + (int64_t)(launch.policy.deadline + launch.policy.time + launch.policy.grace) + 1000;
+  return start + (int64_t)(launch.policy.deadline + launch.policy.time + launch.policy.grace) +
+         1000;
 }
 
 /* Returns when the keeper has ended or must. */
@@ -110,8 +111,8 @@ static int follow(pid_t keeper, int signals) {
   if (handle < 0) fail(errno, "pidfd_open");
   const char *reason = watch(handle, signals);
   if (reason != NULL) kill(keeper, SIGKILL);
-  /* The kernel reports the end of pid 1 when all inside have ended, which takes as long as the file system
-     on which one of them hangs. */
+  /* The kernel reports the end of pid 1 when all inside have ended, which takes as long as the file
+     system on which one of them hangs. */
   struct pollfd end = {.fd = handle, .events = POLLIN};
   if (poll(&end, 1, MOST_TIME_TO_DIE) == 1) {
     while (waitpid(keeper, NULL, 0) < 0 && errno == EINTR) {
@@ -129,8 +130,8 @@ static void alarm_rang(int number) {
   fail(ETIMEDOUT, "deadline");
 }
 
-/* What the monitor itself does before there is a keeper may hang, too, for example in a file system. Not
-   inherited by the keeper, which the monitor then watches. */
+/* What the monitor itself does before there is a keeper may hang, too, for example in a file
+   system. Not inherited by the keeper, which the monitor then watches. */
 static void set_alarm(uint64_t milliseconds) {
   struct itimerval timer = {.it_value = {.tv_sec = (time_t)(milliseconds / 1000),
                                          .tv_usec = (suseconds_t)(milliseconds % 1000 * 1000)}};
@@ -153,8 +154,8 @@ int monitor(void) {
     launch.user_space = launch.as_root ? make_foreign_users() : -1;
   }
   enter(stage_namespaces);
-  /* The monitor goes first, so that the mounts are taken down when it is gone, and not while the host
-     waits for its last word. */
+  /* The monitor goes first, so that the mounts are taken down when it is gone, and not while the
+     host waits for its last word. */
   if (launch.inside_holder && unshare(CLONE_NEWNS) != 0) fail(errno, "unshare");
   int leash[2];
   int signals = open_signals();

@@ -1,4 +1,5 @@
-/* The network of the sandbox: nothing, its own loopback, or listeners on it that the host serves. */
+/* The network of the sandbox: nothing, its own loopback, or listeners on it that the host
+   serves. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -20,13 +21,14 @@ static void raise_loopback(void) {
   close(handle);
 }
 
-/* Listens inside and sends the socket to the host, which then serves the sandbox without any path or
-   process that the sandbox could see. Message: 'l', kind, port in two bytes, the lower first. */
+/* Listens inside and sends the socket to the host, which then serves the sandbox without any path
+   or process that the sandbox could see. Message: 'l', kind, port in two bytes, the lower first. */
 static void give_listener(const struct listener *listener) {
   char name[32];
   snprintf(name, sizeof name, "port %d", listener->port);
   bool stream = listener->kind == LISTEN_TCP;
-  int handle = socket(AF_INET, (stream ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int handle =
+      socket(AF_INET, (stream ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (handle < 0) fail(errno, name);
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_port = htons((uint16_t)listener->port),

@@ -153,7 +153,8 @@ static bool take_listener(struct policy *policy, const struct value *values,
 
 static bool take_path(struct text_list *list, const char *field, const char *path,
                       struct policy_error *error) {
-  if (!is_plain_path(path)) return refuse(error, "%s: not a plain absolute path: %.80s", field, path);
+  if (!is_plain_path(path))
+    return refuse(error, "%s: not a plain absolute path: %.80s", field, path);
   return append(list, path, error);
 }
 
@@ -200,9 +201,7 @@ static bool take_limit(struct policy *policy, unsigned tag, uint64_t number,
     case tag_limit_descriptors:
       policy->descriptors = number;
       return between(error, "limit_descriptors", number, 0, 1 << 20);
-    case tag_grace:
-      policy->grace = number;
-      return between(error, "grace", number, 0, 600000);
+    case tag_grace: policy->grace = number; return between(error, "grace", number, 0, 600000);
     default: return refuse(error, "unknown field %u", tag);
   }
   return between(error, "a limit of bytes", number, 0, MOST_BYTES);

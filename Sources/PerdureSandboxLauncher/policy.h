@@ -4,9 +4,10 @@
      field    u16 tag, u16 number of values, then the values
      value    u32 length, that many bytes, one NUL byte
 
-   All numbers are little endian. A value of kind `n` is a number of exactly 8 bytes; one of kind `s` is
-   a string without a NUL inside. An unknown tag, a wrong number of values, a second field of a tag that
-   may stand once, a value out of range, a byte too many: each is an error, and nothing is done. */
+   All numbers are little endian. A value of kind `n` is a number of exactly 8 bytes; one of kind `s`
+   is a string without a NUL inside. An unknown tag, a wrong number of values, a second field of a
+   tag that may stand once, a value out of range, a byte too many: each is an error, and nothing is
+   done. */
 #ifndef PERDURE_SANDBOX_POLICY_H
 #define PERDURE_SANDBOX_POLICY_H
 
@@ -21,13 +22,14 @@ enum { MOUNT_EXEC = 1 };
 enum { LISTEN_TCP = 1, LISTEN_UDP = 2 };
 enum { WANT_ROOT = 1 };
 
-/* TAG(number, name, kinds of its values, may stand more than once, allowed in an order to a holder) */
+/* FIELD(number, name, kinds of its values, may stand more than once, allowed in an order to a
+   holder) */
 #define POLICY_FIELDS(FIELD) \
   FIELD(1, tier, "n", false, false) \
   FIELD(2, users, "nn", false, false)      /* first host id of the foreign range, count */ \
   FIELD(3, run_as, "nn", false, false)     /* uid and gid to become first; never 0 */ \
   FIELD(4, system, "", false, false)       /* the machine's programs and libraries, read only */ \
-  FIELD(5, mount, "nnssnn", true, false)   /* access, flags, path inside, path outside, device, inode */ \
+  FIELD(5, mount, "nnssnn", true, false)   /* access, flags, inside, outside, device, inode */ \
   FIELD(6, protect, "s", true, false)      /* path inside that becomes read only */ \
   FIELD(7, hide, "s", true, false)         /* path inside that looks empty */ \
   FIELD(8, network, "n", false, false) \

@@ -1,4 +1,5 @@
-/* What each tier can give here: facts of the kernel, then a trial of each tier from first to last stage. */
+/* What each tier can give here: facts of the kernel, then a trial of each tier from first to last
+   stage. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -50,8 +51,8 @@ static void print_facts(void) {
   fflush(stdout);
 }
 
-/* The range that a trial as root uses if the host names none: the last one below 2^31 that is easy to
-   recognise. */
+/* The range that a trial as root uses if the host names none: the last one below 2^31 that is easy
+   to recognise. */
 #define TRIAL_FIRST_ID 0x70000000U
 #define TRIAL_ID_COUNT 65536U
 
@@ -81,11 +82,13 @@ static void set_trial_policy(int tier) {
 static void arrange_descriptors(int status) {
   int lifeline[2], control[2];
   int null_file = open("/dev/null", O_RDWR);
-  if (null_file < 0 || pipe(lifeline) != 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control) != 0) {
+  if (null_file < 0 || pipe(lifeline) != 0 ||
+      socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control) != 0) {
     _exit(STATUS_FAILED);
   }
   /* Moved out of the way first, so that no place is overwritten before it was read. */
-  int sources[FD_COUNT] = {null_file, null_file, null_file, null_file, status, lifeline[0], control[0]};
+  int sources[FD_COUNT] = {null_file, null_file,   null_file, null_file,
+                           status,    lifeline[0], control[0]};
   int moved[FD_COUNT];
   for (int i = 0; i < FD_COUNT; i++) moved[i] = fcntl(sources[i], F_DUPFD, 32);
   /* The writing end of the lifeline stays open in this process: it is the host of the trial. */

@@ -16,8 +16,8 @@
 
 static bool has_proc;
 
-/* Since Linux 6.14 kernel.pid_max belongs to the pid namespace. Before, it is the machine's, and root
-   would change it for everybody. */
+/* Since Linux 6.14 kernel.pid_max belongs to the pid namespace. Before, it is the machine's, and
+   root would change it for everybody. */
 static bool numbers_are_ours(void) {
   struct utsname name;
   unsigned major = 0, minor = 0;
@@ -37,8 +37,8 @@ static bool write_number(const char *path, uint64_t number) {
   return written;
 }
 
-/* RLIMIT_NPROC counts exactly; this is the wall behind it. The kernel starts again at 300 when numbers
-   run out, and takes no less than 301 or eight for each possible processor. */
+/* RLIMIT_NPROC counts exactly; this is the wall behind it. The kernel starts again at 300 when
+   numbers run out, and takes no less than 301 or eight for each possible processor. */
 static void limit_numbers(void) {
   if (launch.policy.processes == 0 || !numbers_are_ours()) return;
   uint64_t least = (uint64_t)get_nprocs_conf() * 8;
@@ -50,17 +50,20 @@ static void limit_numbers(void) {
   }
 }
 
-/* Shared memory of System V that nobody maps is in no process' size. Only uid 0 of the namespace's owner
-   may write this; without it the watch over memory adds such segments up. */
+/* Shared memory of System V that nobody maps is in no process' size. Only uid 0 of the namespace's
+   owner may write this; without it the watch over memory adds such segments up. */
 static void limit_shared_memory(void) {
-  if (launch.policy.scratch > 0) write_number("/proc/sys/kernel/shmall", launch.policy.scratch / 4096);
+  if (launch.policy.scratch > 0)
+    write_number("/proc/sys/kernel/shmall", launch.policy.scratch / 4096);
 }
 
 static void mask(void) {
   static const char *const read_only[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"};
-  /* Each costs a command some ten microseconds, so what its mode keeps from strangers anyway is left out. */
+  /* Each costs a command some ten microseconds, so what its mode keeps from strangers anyway is
+     left out. */
   static const char *const hidden[] = {
-      "/proc/acpi", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/sysrq-trigger", "/proc/timer_list",
+      "/proc/acpi", "/proc/kallsyms",      "/proc/kcore",
+      "/proc/keys", "/proc/sysrq-trigger", "/proc/timer_list",
   };
   for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++) {
     int place = open(read_only[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -72,8 +75,8 @@ static void mask(void) {
   for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) cover(hidden[i]);
 }
 
-/* While the host's /proc is still in sight: in a user namespace the kernel gives a new one only to who
-   already sees an unmasked one. */
+/* While the host's /proc is still in sight: in a user namespace the kernel gives a new one only to
+   who already sees an unmasked one. */
 void mount_proc(void) {
   enter(stage_proc);
   if (mkdir("/proc", 0555) != 0 && errno != EEXIST) fail(errno, "/proc");

@@ -59,7 +59,8 @@ static bool list_processes(void) {
   return true;
 }
 
-/* Marks what descends from `root`. Passes until nothing changes: parents may have greater numbers. */
+/* Marks what descends from `root`. Passes until nothing changes: parents may have greater
+   numbers. */
 static void mark(pid_t root) {
   bool changed = true;
   while (changed) {
@@ -112,8 +113,8 @@ static int64_t now_in_milliseconds(void) {
   return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Ends all descendants of this process, which must be a subreaper. False if some are left after five
-   seconds (they hang in the kernel). */
+/* Ends all descendants of this process, which must be a subreaper. False if some are left after
+   five seconds (they hang in the kernel). */
 bool end_descendants(pid_t root) {
   int64_t deadline = now_in_milliseconds() + 5000;
   while (now_in_milliseconds() < deadline) {
@@ -150,8 +151,8 @@ static void add_resident(pid_t process, void *context) {
   *(uint64_t *)context += (kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:")) << 10;
 }
 
-/* The same with pages of several processes counted once, which is slow. Who cannot be read counts as
-   resident. */
+/* The same with pages of several processes counted once, which is slow. Who cannot be read counts
+   as resident. */
 static void add_share(pid_t process, void *context) {
   char path[64], text[2048];
   snprintf(path, sizeof path, "/proc/%d/smaps_rollup", process);

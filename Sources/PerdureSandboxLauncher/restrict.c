@@ -11,8 +11,8 @@
 #include "system.h"
 
 #define READ (LL_FS_READ_FILE | LL_FS_READ_DIR)
-#define WRITE                                                                                       \
-  (LL_FS_WRITE_FILE | LL_FS_REMOVE_DIR | LL_FS_REMOVE_FILE | LL_FS_MAKE_DIR | LL_FS_MAKE_REG |      \
+#define WRITE \
+  (LL_FS_WRITE_FILE | LL_FS_REMOVE_DIR | LL_FS_REMOVE_FILE | LL_FS_MAKE_DIR | LL_FS_MAKE_REG | \
    LL_FS_MAKE_SOCK | LL_FS_MAKE_FIFO | LL_FS_MAKE_SYM | LL_FS_REFER | LL_FS_TRUNCATE)
 /* What a rule may give on something that is no directory. */
 #define OF_A_FILE \
@@ -41,7 +41,8 @@ static void allow_descriptor(int descriptor, uint64_t rights, const char *name) 
   if (!S_ISDIR(status.st_mode)) rights &= OF_A_FILE;
   struct ll_path rule = {.allowed = rights & handled, .parent = descriptor};
   if (rule.allowed == 0) return;
-  if (syscall(SYS_landlock_add_rule, ruleset, LL_RULE_PATH_BENEATH, &rule, 0) != 0) fail(errno, name);
+  if (syscall(SYS_landlock_add_rule, ruleset, LL_RULE_PATH_BENEATH, &rule, 0) != 0)
+    fail(errno, name);
 }
 
 /* `path` of the tree in which this process now lives; missing is fine if `optional`. */
@@ -134,7 +135,8 @@ void restrict_files(void) {
   enter(stage_landlock);
   /* A model that tries doors would fill the audit log. */
   unsigned flags = version >= 7 ? LL_RESTRICT_LOG_SAME_EXEC_OFF : 0;
-  if (syscall(SYS_landlock_restrict_self, ruleset, flags) != 0) fail(errno, "landlock_restrict_self");
+  if (syscall(SYS_landlock_restrict_self, ruleset, flags) != 0)
+    fail(errno, "landlock_restrict_self");
   close(ruleset);
 }
 

@@ -1,6 +1,6 @@
-/* The filter of system calls, written by hand: about ninety numbers to look for and five arguments to
-   compare need no library, and a static launcher stays small. The program runs from top to bottom; the
-   first RETURN decides. */
+/* The filter of system calls, written by hand: about ninety numbers to look for and five arguments
+   to compare need no library, and a static launcher stays small. The program runs from top to
+   bottom; the first RETURN decides. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -159,8 +159,8 @@ static void deny_mode(int number, int argument) {
   end_call(call);
 }
 
-/* Inside, a setuid file gains nothing. Outside it would be a setuid file of the user, or as root one of
-   root, that another user of the machine can run. */
+/* Inside, a setuid file gains nothing. Outside it would be a setuid file of the user, or as root
+   one of root, that another user of the machine can run. */
 static void filter_setuid_files(void) {
   deny_mode(SYS_fchmod, 1);
   deny_mode(SYS_fchmodat, 2);
@@ -189,14 +189,14 @@ static void filter_hidden_memory(void) {
   if_equal(SYS_memfd_secret, DENY(ENOSYS));
 }
 
-/* In tiers without a pid namespace a command could slow down or starve the user's other processes, which
-   no rule of Landlock covers. 0 is the caller itself. */
+/* In tiers without a pid namespace a command could slow down or starve the user's other processes,
+   which no rule of Landlock covers. 0 is the caller itself. */
 static void filter_others(void) {
   static const struct {
     int number, argument;
   } calls[] = {
-      {SYS_prlimit64, 0},           {SYS_setpriority, 1},    {SYS_ioprio_set, 1},
-      {SYS_sched_setaffinity, 0},   {SYS_sched_setparam, 0}, {SYS_sched_setattr, 0},
+      {SYS_prlimit64, 0},          {SYS_setpriority, 1},    {SYS_ioprio_set, 1},
+      {SYS_sched_setaffinity, 0},  {SYS_sched_setparam, 0}, {SYS_sched_setattr, 0},
       {SYS_sched_setscheduler, 0},
   };
   if (launch.policy.tier == TIER_NAMESPACES) return;
@@ -212,9 +212,9 @@ static bool sockets_allowed(void) {
   return launch.policy.tier == TIER_NAMESPACES || launch.policy.network == NETWORK_HOST;
 }
 
-/* Sockets of a name in the file system or without one. Hidden behind the tree in the tier `namespaces`,
-   except abstract ones of the host's network without Landlock's scope; reachable in the tier `landlock`,
-   whose rules do not cover connect() before ABI 9. */
+/* Sockets of a name in the file system or without one. Hidden behind the tree in the tier
+   `namespaces`, except abstract ones of the host's network without Landlock's scope; reachable in
+   the tier `landlock`, whose rules do not cover connect() before ABI 9. */
 static bool unix_sockets_allowed(void) {
   if (launch.policy.tier != TIER_NAMESPACES) return false;
   return launch.policy.network != NETWORK_HOST || launch.landlock >= 6;

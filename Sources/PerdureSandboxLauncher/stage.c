@@ -20,7 +20,8 @@ static const char *const words[] = {
 };
 
 void make_progress_page(void) {
-  progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  progress =
+      mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (progress == MAP_FAILED) _exit(STATUS_FAILED);
 }
 
@@ -82,12 +83,13 @@ static bool file_says(const char *path, char expected) {
   return same;
 }
 
-/* AppArmor lets the namespace be made and then denies what it is for, at whatever stage that is tried first.
-   NULL if it is not the reason. */
+/* AppArmor lets the namespace be made and then denies what it is for, at whatever stage that is
+   tried first. NULL if it is not the reason. */
 static const char *apparmor_remedy(void) {
   if (launch.as_root) return NULL;
   if (!file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1')) return NULL;
-  return "AppArmor restricts user namespaces: install a profile for perdure-sandbox with 'userns,', or set "
+  return "AppArmor restricts user namespaces: install a profile for perdure-sandbox with "
+         "'userns,', or set "
          "kernel.apparmor_restrict_unprivileged_userns=0";
 }
 
@@ -134,9 +136,11 @@ static const char *remedy(int stage, int error) {
     case stage_idmap:
       return "the file system has no idmapped mounts: run as the owner of the workspace instead";
     case stage_proc:
-      return "the container masks parts of /proc: start it with --security-opt systempaths=unconfined, "
+      return "the container masks parts of /proc: start it with --security-opt "
+             "systempaths=unconfined, "
              "or allow a sandbox without /proc";
-    case stage_landlock: return "use a kernel with Landlock (5.13, lsm=landlock), or the tier namespaces";
+    case stage_landlock:
+      return "use a kernel with Landlock (5.13, lsm=landlock), or the tier namespaces";
     case stage_seccomp: return "use a kernel with CONFIG_SECCOMP_FILTER";
     case stage_directory: return "name a directory that exists inside the sandbox";
     case stage_exec: return "name a program that exists inside the sandbox";

@@ -38,8 +38,8 @@ enum stage {
   stage_count,
 };
 
-/* One page that all processes of one launch share, because the monitor must know how far a keeper came
-   that can say nothing any more. */
+/* One page that all processes of one launch share, because the monitor must know how far a keeper
+   came that can say nothing any more. */
 struct progress {
   volatile int stage;
   volatile bool failed;  /* a failure was reported */
@@ -62,7 +62,8 @@ void fail(int error, const char *detail) __attribute__((noreturn));
 /* As fail(), with a remedy that only the caller knows. */
 void fail_with(int error, const char *detail, const char *remedy) __attribute__((noreturn));
 
-/* Writes one record, `format` without a newline. Control characters and '%' in strings become %XX. */
+/* Writes one record, `format` without a newline. Control characters and '%' in strings become
+   %XX. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What a launcher that failed ends with: 125, as env(1) and timeout(1) do. */

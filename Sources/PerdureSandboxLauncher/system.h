@@ -7,10 +7,11 @@
 
 /* Of /etc only what programs cannot do without and what tells nothing about the machine's users. */
 #define SYSTEM_SETTINGS \
-  {"etc/alternatives", "etc/ca-certificates", "etc/ld.so.cache", "etc/ld.so.conf", "etc/ld.so.conf.d", \
-   "etc/localtime", "etc/pki", "etc/ssl/certs", "etc/ssl/openssl.cnf"}
+  {"etc/alternatives", "etc/ca-certificates", "etc/ld.so.cache", "etc/ld.so.conf", \
+   "etc/ld.so.conf.d", "etc/localtime", "etc/pki", "etc/ssl/certs", "etc/ssl/openssl.cnf"}
 
-/* In the tier `landlock` the host's own files stand for the ones that the tier `namespaces` makes up. */
+/* In the tier `landlock` the host's own files stand for the ones that the tier `namespaces` makes
+   up. */
 #define SYSTEM_NAMES \
   {"etc/group", "etc/hosts", "etc/hostname", "etc/host.conf", "etc/nsswitch.conf", "etc/passwd", \
    "etc/resolv.conf"}

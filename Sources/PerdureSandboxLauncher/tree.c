@@ -1,6 +1,6 @@
 /* The file tree of the tier `namespaces`: an empty file system, and mounted into it what the policy
-   names. Sources are reached through descriptors of the host's root, targets through descriptors of the
-   new one, so that no link that anybody places leads elsewhere. */
+   names. Sources are reached through descriptors of the host's root, targets through descriptors of
+   the new one, so that no link that anybody places leads elsewhere. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -22,7 +22,8 @@
 #define EMPTY_FILE "/.nothing"
 #define ALWAYS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-static dev_t own_devices[2]; /* the root's and the scratch's: here, and only here, places are made */
+static dev_t
+    own_devices[2]; /* the root's and the scratch's: here, and only here, places are made */
 
 /* Opens `path` of the host, below its root whatever links say. */
 int open_outside(const char *path, uint64_t resolve) {
@@ -62,8 +63,8 @@ static int step(int directory, const char *name, bool make, bool as_directory) {
   return openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Walks `path` from the root without following a link. Every directory on the way is given to `visit`
-   with its descriptor. -1 with errno: ELOOP for a link, ENOENT, ENOTDIR. */
+/* Walks `path` from the root without following a link. Every directory on the way is given to
+   `visit` with its descriptor. -1 with errno: ELOOP for a link, ENOENT, ENOTDIR. */
 static int walk(const char *path, bool make, bool last_is_directory,
                 void (*visit)(int directory, const char *so_far)) {
   char part[256];
@@ -104,16 +105,19 @@ int open_inside(const char *path, int *kind) {
 
 /* A copy of the mounts at `source`, with `attributes` on all of them, not yet anywhere. */
 static int copy_of_mounts(int source, uint64_t attributes, bool mapped, const char *name) {
-  int tree = open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  int tree =
+      open_tree(source, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (tree < 0) fail(errno, name);
   /* Private, or what the host mounts later below the source would appear inside. */
   struct mount_attr attributes_set = {.attr_set = attributes, .propagation = MS_PRIVATE};
-  if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes_set, sizeof attributes_set)) {
+  if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes_set,
+                    sizeof attributes_set)) {
     fail(errno, name);
   }
   if (mapped && launch.as_root) {
     enter(stage_idmap);
-    struct mount_attr map = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)launch.user_space};
+    struct mount_attr map = {.attr_set = MOUNT_ATTR_IDMAP,
+                             .userns_fd = (uint64_t)launch.user_space};
     if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &map, sizeof map)) fail(errno, name);
   }
   return tree;
@@ -167,8 +171,8 @@ static void make_link(const char *target, const char *path) {
   if (symlink(target, path) != 0) fail(errno, path);
 }
 
-/* The new root is mounted over a directory that every system has, and becomes the root with the host's
-   below it. Nothing of this is visible outside: the mounts were made private to us first. */
+/* The new root is mounted over a directory that every system has, and becomes the root with the
+   host's below it. Nothing of this is visible outside: the mounts were made private to us first. */
 static void make_root(void) {
   enter(stage_root);
   if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) != 0) fail(errno, "/");
@@ -200,7 +204,10 @@ static void make_scratch(void) {
   own_devices[1] = status.st_dev;
   static const struct {
     const char *part, *place;
-  } parts[] = {{"/tmp/shm", "/dev/shm"}, {"/tmp/var", "/var/tmp"}, {"/tmp/run", "/run"}, {"/tmp/tmp", "/tmp"}};
+  } parts[] = {{"/tmp/shm", "/dev/shm"},
+               {"/tmp/var", "/var/tmp"},
+               {"/tmp/run", "/run"},
+               {"/tmp/tmp", "/tmp"}};
   make_directory("/dev", 0755);
   make_directory("/var", 0755);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -223,7 +230,8 @@ static void make_devices(void) {
     show(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   }
   make_directory("/dev/pts", 0755);
-  if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64")) {
+  if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+            "newinstance,ptmxmode=0666,mode=620,max=64")) {
     fail(errno, "/dev/pts");
   }
   make_link("pts/ptmx", "/dev/ptmx");
@@ -248,8 +256,9 @@ static void make_names(uid_t uid, gid_t gid) {
   const char *rest = "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
   size_t length = strcspn(home(), ":\n");
   if (length > 4000) length = 0;
-  snprintf(text, sizeof text, "%s:x:%u:%u::%.*s:/bin/sh\n%s%s", uid == 0 ? "root" : "user", uid, gid,
-           (int)length, home(), uid == 0 ? "" : "root:x:0:0:root:/nonexistent:/bin/false\n", rest);
+  snprintf(text, sizeof text, "%s:x:%u:%u::%.*s:/bin/sh\n%s%s", uid == 0 ? "root" : "user", uid,
+           gid, (int)length, home(), uid == 0 ? "" : "root:x:0:0:root:/nonexistent:/bin/false\n",
+           rest);
   write_inside("/etc/passwd", text);
   snprintf(text, sizeof text, "%s:x:%u:\n%snogroup:x:65534:\n", gid == 0 ? "root" : "user", gid,
            gid == 0 ? "" : "root:x:0:\n");
@@ -310,8 +319,8 @@ static void show_mount(const struct mount_entry *entry) {
   close(target);
 }
 
-/* A mount on itself: a directory that is one cannot be renamed or removed, and so the protected path
-   below it cannot be moved away and replaced. */
+/* A mount on itself: a directory that is one cannot be renamed or removed, and so the protected
+   path below it cannot be moved away and replaced. */
 static void pin(int directory, const char *so_far) {
   struct statx status;
   if (is_own(directory)) return;
@@ -343,7 +352,8 @@ static void protect(const char *path) {
   close(target);
 }
 
-/* Opened anew each time: a descriptor of another mount namespace, such as the holder's, mounts nothing. */
+/* Opened anew each time: a descriptor of another mount namespace, such as the holder's, mounts
+   nothing. */
 static int open_empty(const char *path) {
   int descriptor = open(path, O_PATH | O_CLOEXEC);
   if (descriptor < 0) fail(errno, path);

@@ -33,13 +33,14 @@ static void check(const struct policy *policy, const unsigned char *message, siz
   for (size_t i = 0; i < policy->mount_count; i++) {
     check_text(policy->mounts[i].inside, message, length);
     check_text(policy->mounts[i].outside, message, length);
-    if (policy->mounts[i].inside[0] != '/' || strstr(policy->mounts[i].inside, "/../") != NULL) abort();
+    if (policy->mounts[i].inside[0] != '/' || strstr(policy->mounts[i].inside, "/../") != NULL)
+      abort();
   }
 }
 
 static void release(struct policy *policy) {
-  struct text_list *lists[] = {&policy->protect, &policy->hide,    &policy->environment, &policy->arguments,
-                               &policy->require, &policy->cgroups};
+  struct text_list *lists[] = {&policy->protect,   &policy->hide,    &policy->environment,
+                               &policy->arguments, &policy->require, &policy->cgroups};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) free(lists[i]->items);
 }
 

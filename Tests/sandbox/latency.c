@@ -1,6 +1,7 @@
-/* latency LAUNCHER POLICY COUNT [HOLDER-POLICY]: how long one command takes, from spawn to the end of the
-   launcher, as a host in C sees it. POLICY is a file with the message; with HOLDER-POLICY the command is
-   an order (POLICY) to a holder that is started first, and ends when its status pipe does. */
+/* latency LAUNCHER POLICY COUNT [HOLDER-POLICY]: how long one command takes, from spawn to the end
+   of the launcher, as a host in C sees it. POLICY is a file with the message; with HOLDER-POLICY
+   the command is an order (POLICY) to a holder that is started first, and ends when its status pipe
+   does. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -39,7 +40,8 @@ static struct ends make_ends(const char *policy) {
   ends.status = status[0];
   ends.lifeline = lifeline[1];
   ends.control = control[0];
-  int theirs[7] = {null_file, null_file, null_file, ends.policy, status[1], lifeline[0], control[1]};
+  int theirs[7] = {null_file, null_file,   null_file, ends.policy,
+                   status[1], lifeline[0], control[1]};
   memcpy(ends.theirs, theirs, sizeof theirs);
   return ends;
 }
@@ -71,7 +73,8 @@ static pid_t start(struct ends *ends) {
 static void order(int control, struct ends *ends) {
   char space[CMSG_SPACE(7 * sizeof(int))] = {0};
   struct iovec part = {"x", 1};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
   struct cmsghdr *item = CMSG_FIRSTHDR(&message);
   item->cmsg_level = SOL_SOCKET;
   item->cmsg_type = SCM_RIGHTS;
@@ -86,7 +89,8 @@ static int succeeded(int status) {
   char text[8192];
   size_t length = 0;
   ssize_t count;
-  while ((count = read(status, text + length, sizeof text - 1 - length)) > 0) length += (size_t)count;
+  while ((count = read(status, text + length, sizeof text - 1 - length)) > 0)
+    length += (size_t)count;
   text[length] = 0;
   if (strstr(text, "exit status 0\n") != NULL) return 1;
   fputs(text, stderr);
@@ -135,8 +139,8 @@ int main(int count, char **arguments) {
   double processor = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
                      (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
   if (holder_process == 0) printf("processor %.2f ms a run, ", processor / runs);
-  printf("median %.2f ms, p10 %.2f, least %.2f, p90 %.2f of %d\n", times[runs / 2], times[runs / 10],
-         times[0], times[runs * 9 / 10], runs);
+  printf("median %.2f ms, p10 %.2f, least %.2f, p90 %.2f of %d\n", times[runs / 2],
+         times[runs / 10], times[0], times[runs * 9 / 10], runs);
   if (holder_process != 0) {
     close_ours(&holder);
     waitpid(holder_process, NULL, 0);

@@ -127,16 +127,27 @@ int main(int count, char **arguments) {
   if (count < 2) return 2;
   const char *kind = arguments[1];
   int number = count > 2 ? atoi(arguments[2]) : 0;
-  if (strcmp(kind, "forks") == 0) fork_bomb(number);
-  else if (strcmp(kind, "many") == 0) many(number);
-  else if (strcmp(kind, "shared") == 0) touch((size_t)number << 20, MAP_SHARED);
-  else if (strcmp(kind, "segments") == 0) segments(number);
-  else if (strcmp(kind, "busy") == 0) busy();
-  else if (strcmp(kind, "daemon") == 0) daemonise();
-  else if (strcmp(kind, "respawn") == 0) respawn();
-  else if (strcmp(kind, "output") == 0) hold_output();
-  else if (strcmp(kind, "kill") == 0) kill_all();
-  else if (strcmp(kind, "flood") == 0) flood((long)number << 20);
-  else return 2;
+  if (strcmp(kind, "forks") == 0)
+    fork_bomb(number);
+  else if (strcmp(kind, "many") == 0)
+    many(number);
+  else if (strcmp(kind, "shared") == 0)
+    touch((size_t)number << 20, MAP_SHARED);
+  else if (strcmp(kind, "segments") == 0)
+    segments(number);
+  else if (strcmp(kind, "busy") == 0)
+    busy();
+  else if (strcmp(kind, "daemon") == 0)
+    daemonise();
+  else if (strcmp(kind, "respawn") == 0)
+    respawn();
+  else if (strcmp(kind, "output") == 0)
+    hold_output();
+  else if (strcmp(kind, "kill") == 0)
+    kill_all();
+  else if (strcmp(kind, "flood") == 0)
+    flood((long)number << 20);
+  else
+    return 2;
   return 0;
 }

@@ -1,5 +1,6 @@
-/* dockerlike PROGRAM ARGUMENT...: runs a program as a default container would: few capabilities, and a
-   filter that denies namespaces, mounts and clone3. No attack; the third row of the matrix. */
+/* dockerlike PROGRAM ARGUMENT...: runs a program as a default container would: few
+   capabilities, and a filter that denies namespaces, mounts and clone3. No attack; the third
+   row of the matrix. */
 #define _GNU_SOURCE
 #include <linux/audit.h>
 #include <linux/capability.h>
@@ -15,16 +16,18 @@
 #include "attempt.h"
 
 #define NAMESPACES \
-  (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+  (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
+   CLONE_NEWNET)
 
 static const unsigned kept[] = {
-    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FSETID,           CAP_FOWNER,     CAP_MKNOD,      CAP_NET_RAW, CAP_SETGID,
-    CAP_SETUID, CAP_SETFCAP,      CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL,       CAP_SETPCAP, CAP_AUDIT_WRITE,
+    CAP_CHOWN,      CAP_DAC_OVERRIDE, CAP_FSETID,  CAP_FOWNER,      CAP_MKNOD,
+    CAP_NET_RAW,    CAP_SETGID,       CAP_SETUID,  CAP_SETFCAP,     CAP_NET_BIND_SERVICE,
+    CAP_SYS_CHROOT, CAP_KILL,         CAP_SETPCAP, CAP_AUDIT_WRITE,
 };
 
 static const int denied[] = {
-    SYS_mount, SYS_umount2, SYS_unshare, SYS_setns, SYS_pivot_root, SYS_open_tree, SYS_move_mount,
-    SYS_fsopen, SYS_fsmount, SYS_fsconfig, SYS_fspick, SYS_mount_setattr,
+    SYS_mount,      SYS_umount2, SYS_unshare, SYS_setns,    SYS_pivot_root, SYS_open_tree,
+    SYS_move_mount, SYS_fsopen,  SYS_fsmount, SYS_fsconfig, SYS_fspick,     SYS_mount_setattr,
 };
 
 static void drop(void) {
@@ -47,15 +50,18 @@ int main(int count, char **arguments) {
   if (geteuid() == 0) drop();
   struct sock_filter program[64];
   unsigned short length = 0;
-  program[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  program[length++] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
   for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
-    program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denied[i], 0, 1);
+    program[length++] =
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denied[i], 0, 1);
     program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
   }
   program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
   program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
   program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3);
-  program[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args));
+  program[length++] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args));
   program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACES, 0, 1);
   program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
   program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

@@ -1,5 +1,5 @@
-/* files SECRET WORKSPACE HOST-PROCESS READABLE: reads and writes what a command must not. SECRET is a file of
-   the host, READABLE one that the policy shows read only. */
+/* files SECRET WORKSPACE HOST-PROCESS READABLE: reads and writes what a command must not. SECRET is
+   a file of the host, READABLE one that the policy shows read only. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/openat2.h>

@@ -1,4 +1,5 @@
-/* kernel HOST-PROCESS: system calls that a command must not make, and rights that it must not have. */
+/* kernel HOST-PROCESS: system calls that a command must not make, and rights that it must not
+   have. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -69,8 +70,8 @@ static void namespaces(void) {
   struct {
     const char *name;
     int flag;
-  } kinds[] = {{"user", CLONE_NEWUSER}, {"mount", CLONE_NEWNS}, {"pid", CLONE_NEWPID},
-               {"net", CLONE_NEWNET},   {"ipc", CLONE_NEWIPC},  {"uts", CLONE_NEWUTS},
+  } kinds[] = {{"user", CLONE_NEWUSER},     {"mount", CLONE_NEWNS}, {"pid", CLONE_NEWPID},
+               {"net", CLONE_NEWNET},       {"ipc", CLONE_NEWIPC},  {"uts", CLONE_NEWUTS},
                {"cgroup", CLONE_NEWCGROUP}, {"time", 0x80}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     char row[32];

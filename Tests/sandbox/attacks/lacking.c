@@ -1,5 +1,5 @@
-/* lacking CALL PROGRAM ARGUMENT...: runs a program on a kernel that does not know the system call of that
-   number. No attack; for what must be refused. */
+/* lacking CALL PROGRAM ARGUMENT...: runs a program on a kernel that does not know the system call
+   of that number. No attack; for what must be refused. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,5 @@
-/* network PORT SOCKET-PATH ABSTRACT-NAME WORKSPACE: connections to the host, and kinds of sockets. */
+/* network PORT SOCKET-PATH ABSTRACT-NAME WORKSPACE: connections to the host, and kinds of
+   sockets. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -49,8 +50,9 @@ static void reach_path(const char *row, const char *path, int is_abstract) {
     tell(row, -1);
     return;
   }
-  tell(row, connect(handle, (struct sockaddr *)&to,
-                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)is_abstract + length)));
+  tell(row,
+       connect(handle, (struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)is_abstract + length)));
   close(handle);
 }
 
@@ -101,7 +103,9 @@ int main(int count, char **arguments) {
   ATTEMPT("94.ping", ({
             int handle = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
             struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
-            handle < 0 ? handle : sendto(handle, "\10\0\0\0\0\0\0\0", 8, 0, (struct sockaddr *)&to, sizeof to);
+            handle < 0
+                ? handle
+                : sendto(handle, "\10\0\0\0\0\0\0\0", 8, 0, (struct sockaddr *)&to, sizeof to);
           }));
   ATTEMPT("95.netlink-route", socket(AF_NETLINK, SOCK_RAW, 0));
   ATTEMPT("95.netlink-audit", socket(AF_NETLINK, SOCK_RAW, 9));
