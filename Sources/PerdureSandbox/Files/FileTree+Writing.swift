@@ -6,7 +6,7 @@ import PerdureModel
 /// A file is replaced by another one that has the new content, so nobody ever sees a part of it, and
 /// another name that the old one has elsewhere keeps the old content.
 extension FileTree {
-  private static let newMode: Int32 = 0o666
+  private static let newMode: Int32 = 0o644
 
   func write(
     _ path: VirtualPath,
