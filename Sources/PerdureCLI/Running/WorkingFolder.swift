@@ -12,7 +12,16 @@ struct WorkingFolder: Sendable {
   /// Opens it; throws if that is not possible.
   init(_ path: String) throws(PerdureError) {
     self.path = path
-    environment = try Environments.directory(at: path)
+    do {
+      environment = try Environments.directory(at: path)
+    } catch {
+      throw PerdureError(
+        .invalidConfiguration,
+        "the working folder \(path) cannot be opened",
+        hint: "give --cwd a folder that exists and may be entered",
+        cause: error.cause ?? error.message
+      )
+    }
   }
 
   /// What the harness is opened with.
