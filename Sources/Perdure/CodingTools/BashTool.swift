@@ -65,7 +65,6 @@ struct BashTool: Sendable {
       return try shown(result, call)
     } catch let error as ExecutionError {
       if let path = error.spillPath { try? call.host.diagnostic(Self.kept(path)) }
-      if error.code == .aborted { throw CancellationError() }
       throw error
     }
   }
