@@ -30,7 +30,7 @@ import CFFI
     _ count: Int,
     to type: Pointee.Type
   ) -> UnsafeMutablePointer<UnsafeMutablePointer<Pointee>?> {
-    let bytes = (count + 1) * MemoryLayout<UnsafeMutablePointer<Pointee>?>.stride
+    let bytes = unsafe (count + 1) * MemoryLayout<UnsafeMutablePointer<Pointee>?>.stride
     return unsafe take(bytes).bindMemory(
       to: UnsafeMutablePointer<Pointee>?.self,
       capacity: count + 1

@@ -67,7 +67,7 @@ import Synchronization
   }
 
   private static func free(block address: UInt) {
-    guard let block = UnsafeMutablePointer<IdSlot>(bitPattern: address) else { return }
+    guard let block = unsafe UnsafeMutablePointer<IdSlot>(bitPattern: address) else { return }
     for index in 0..<blockSize { unsafe block[index].record?.release() }
     unsafe block.deinitialize(count: blockSize).deallocate()
   }
