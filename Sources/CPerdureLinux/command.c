@@ -148,7 +148,9 @@ int perdure_command_status(int handle) {
   do {
     result = waitid((idtype_t)P_PIDFD, (id_t)handle, &info, WEXITED | WNOHANG | WNOWAIT);
   } while (result != 0 && errno == EINTR);
-  if (result != 0 || info.si_pid == 0) return -1;
+  /* Somebody else has reaped it, so its status is gone, and its number may be another one's. */
+  if (result != 0) return errno == ECHILD ? -2 : -1;
+  if (info.si_pid == 0) return -1;
   return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 

@@ -245,6 +245,8 @@ static void copy_attributes(int other, int file) {
   ssize_t length = listxattr(name, names, sizeof names);
   for (ssize_t at = 0; at < length; at += (ssize_t)strlen(names + at) + 1) {
     char value[4096];
+    /* What a program may do was given to what it was before. */
+    if (strcmp(names + at, "security.capability") == 0) continue;
     ssize_t size = getxattr(name, names + at, value, sizeof value);
     if (size >= 0) (void)!fsetxattr(file, names + at, value, (size_t)size, 0);
   }
@@ -255,11 +257,9 @@ void perdure_tree_copy_attributes(int other, int file) {
   if (fstat(other, &status) != 0) return;
   copy_attributes(other, file);
   /* The owner first: a change of it takes bits of the mode away. */
-  int same_owner = fchown(file, status.st_uid, status.st_gid) == 0;
-  mode_t mode = status.st_mode & 07777;
-  /* A file of another owner must not run in the name of that one. */
-  if (!same_owner) mode &= 01777;
-  (void)!fchmod(file, mode);
+  (void)!fchown(file, status.st_uid, status.st_gid);
+  /* New content must not run in the name of the owner or the group: as with a write in place. */
+  (void)!fchmod(file, status.st_mode & 01777);
 }
 
 long long perdure_tree_count(const void *bytes, long long count, int byte) {

@@ -75,6 +75,10 @@ void check_guarantees(void) {
   for (size_t i = 0; i < sizeof guarantees / sizeof *guarantees; i++) {
     if (guarantees[i].given()) report("enforced %s", guarantees[i].name);
   }
+  /* Only mounts protect a path; the host is told, and trusts nothing there. */
+  for (size_t i = 0; !owns_namespace() && i < launch.policy.protect.count; i++) {
+    report("unprotected tier %s", launch.policy.protect.items[i]);
+  }
   /* No rule of Landlock covers chmod, utime and setxattr, wherever the owner is the sandbox's
      user. */
   if (launch.policy.tier == TIER_LANDLOCK) report("weakened fsMetadata");

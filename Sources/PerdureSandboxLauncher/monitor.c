@@ -114,14 +114,13 @@ static int follow(pid_t keeper, int signals) {
   /* The kernel reports the end of pid 1 when all inside have ended, which takes as long as the file
      system on which one of them hangs. */
   struct pollfd end = {.fd = handle, .events = POLLIN};
-  if (poll(&end, 1, MOST_TIME_TO_DIE) == 1) {
-    while (waitpid(keeper, NULL, 0) < 0 && errno == EINTR) {
-    }
-  } else {
-    report("survivors");
+  bool is_over = poll(&end, 1, MOST_TIME_TO_DIE) == 1;
+  while (is_over && waitpid(keeper, NULL, 0) < 0 && errno == EINTR) {
   }
   close(handle);
-  if (launch.policy.tier != TIER_NAMESPACES && !end_descendants(getpid())) report("survivors");
+  /* First, because a report may end this process: nobody may be there to read it. */
+  if (launch.policy.tier != TIER_NAMESPACES && !end_descendants(getpid())) is_over = false;
+  if (!is_over) report("survivors");
   return settle(reason);
 }
 

@@ -107,7 +107,7 @@ import Testing
     }
     swapper.start()
     var found: Set<String> = []
-    for _ in 0..<20_000 {
+    for _ in 0..<1_000 {
       do {
         found.insert(try await place.env.readTextFile("swap/secret"))
       } catch {
@@ -116,7 +116,7 @@ import Testing
       try? await place.env.writeFile("swap/secret", "inside")
     }
     isOver.withLock { $0 = true }
-    #expect(found.isSubset(of: ["inside"]))
+    #expect(found == ["inside"])
     #expect(try place.outer.text("secret") == "secret")
   }
 
@@ -129,20 +129,23 @@ import Testing
       withIntermediateDirectories: true
     )
     let isOver = Mutex(false)
+    let moves = Mutex(0)
     let mover = Thread {
       while !isOver.withLock({ $0 }) {
-        _ = unsafe rename(inside, outside)
-        _ = unsafe rename(outside, inside)
+        let isOutside = unsafe rename(inside, outside) == 0
+        let isBack = unsafe rename(outside, inside) == 0
+        if isOutside, isBack { moves.withLock { $0 += 1 } }
       }
     }
     mover.start()
     try place.link("up", to: "a/b/c/../../../secret")
-    for _ in 0..<20_000 {
+    for _ in 0..<1_000 {
       let text = try? await place.env.readTextFile("up")
       #expect(text == nil)
       if text != nil { break }
     }
     isOver.withLock { $0 = true }
+    #expect(moves.withLock { $0 } > 0)
   }
 
   @Test func `a folder that another one replaces stays the one that was opened`() async throws {
@@ -270,7 +273,7 @@ import Testing
   @Test func `a folder of very many entries is paged`() async throws {
     let place = try Place()
     defer { place.outer.remove() }
-    for number in 0..<20_000 {
+    for number in 0..<1_000 {
       let file = unsafe open(place.outer.at("root/\(number)"), O_CREAT | O_WRONLY, 0o600)
       close(file)
     }
@@ -283,7 +286,7 @@ import Testing
       if page.isLast { break }
     }
     await reader.close()
-    #expect(seen.count == 20_000)
+    #expect(seen.count == 1_000)
     let listing = try await place.env.listFiles("/", ListingBounds(maxEntries: 3))
     #expect(listing.entries.map { $0.path } == ["0", "1", "10"])
     #expect(listing.truncated)

@@ -20,8 +20,8 @@ int perdure_command_start(const char *path, const char *arguments, int argument_
                           const char *variables, int variable_count, int folder,
                           struct perdure_command *command);
 
-/* Whether the process has ended, without forgetting it: -1 if not, else its exit status, or 128 and
- * the number of the signal that ended it. */
+/* Whether the process has ended, without forgetting it: -1 if not, -2 if so and somebody else has
+ * reaped it, else its exit status, or 128 and the number of the signal that ended it. */
 int perdure_command_status(int handle);
 
 /* Kills the process and all that stayed in its group. */

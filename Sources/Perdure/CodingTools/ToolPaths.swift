@@ -58,7 +58,9 @@ struct ToolPaths: Sendable {
   /// Opens a file by the path that was given, or else by one that only looks different.
   func openFile(_ argument: String) async throws -> (path: String, reader: any FileReader) {
     let path = try await resolve(argument)
-    for candidate in Self.variants(of: path) {
+    // A name may really begin with an @ or hold another space.
+    let literal = try env.absolutePath(argument)
+    for candidate in (literal == path ? [] : [literal]) + Self.variants(of: path) {
       do {
         try await check(candidate)
         return (candidate, try await env.openFile(candidate))

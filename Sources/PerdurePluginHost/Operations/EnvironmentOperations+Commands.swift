@@ -93,7 +93,8 @@ extension OperationRun {
       guard let value = input[member]?[name]?.int, value >= 0 else {
         throw wrong("no number", "/\(member)/\(name.string)")
       }
-      return Int(clamping: value)
+      // Nobody means more, and what is calculated with it must not overflow.
+      return Int(min(value, Int64(Int32.max)))
     }
     if input["spill"] != nil {
       options.spill = ExecutionOptions.Spill(

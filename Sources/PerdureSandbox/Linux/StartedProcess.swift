@@ -53,10 +53,14 @@ final class StartedProcess: Sendable {
     return joined.isEmpty ? [0] : joined
   }
 
-  /// The exit code once it has ended; 128 and the signal for one that a signal ended.
+  /// The exit code once it has ended; 128 and the signal for one that a signal ended, 255 for one
+  /// whose code somebody else in this process took.
   var exitCode: Int32? {
-    let status = perdure_command_status(handle.number)
-    return status < 0 ? nil : status
+    switch perdure_command_status(handle.number) {
+    case -2: 255
+    case let status where status < 0: nil
+    case let status: status
+    }
   }
 
   /// Kills it and all that stayed in its group.

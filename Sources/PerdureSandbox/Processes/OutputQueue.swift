@@ -21,7 +21,18 @@ struct OutputQueue {
 
   private static let room = 1 << 16
 
-  init(window: OutputWindowHint?) { self.window = window }
+  /// Makes a queue; numbers of the hint that nobody can mean are taken as the next ones that can be.
+  init(window: OutputWindowHint?) {
+    self.window = window.map { hint in
+      func bounded(_ number: Int) -> Int { min(max(number, 0), Int(Int32.max)) }
+      return OutputWindowHint(
+        maxBytes: bounded(hint.maxBytes),
+        maxLines: bounded(hint.maxLines),
+        minIntervalMs: bounded(hint.minIntervalMs),
+        bytesPerSecond: bounded(hint.bytesPerSecond)
+      )
+    }
+  }
 
   var isEmpty: Bool { segments.isEmpty }
 

@@ -4,6 +4,7 @@ import PerdureModel
 /// What a watch looks at, and what the kernel tells it of.
 struct WatchCoverage {
   private static let mostFolders = 10_000
+  private static let deepest = 400
   /// File systems whose changes come from elsewhere: NFS, SMB, CIFS, FUSE, 9P, AFS, Ceph, GFS2, OCFS2.
   private static let remote: Set<Int64> = [
     0x6969, 0x517B, 0xFE53_4D42, 0xFF53_4D42, 0x6573_5546, 0x0102_1997, 0x5346_414F, 0x00C3_6400,
@@ -55,7 +56,7 @@ struct WatchCoverage {
       if let place = try? tree.canonical(found, target.path) { coverAbove(place) }
     }
     switch entry.kind {
-    case .folder: try lookInto(file, target.path, target.target, isTop: true)
+    case .folder: try lookInto(file, target.path, target.target, depth: 0)
     case .file, .other:
       cover(file, entry)
       if own.kind == .link { merge(target.path, entry) }
@@ -103,13 +104,15 @@ struct WatchCoverage {
     _ folder: Descriptor,
     _ path: VirtualPath,
     _ target: WatchTarget,
-    isTop: Bool
+    depth: Int
   ) throws(FileError) {
     folders += 1
-    guard folders <= Self.mostFolders else {
+    // Each one that it is in costs two descriptors meanwhile.
+    guard folders <= Self.mostFolders, depth < Self.deepest else {
       throw FileError(
         .invalid,
-        "\(path.text.quotedForMessage) is one of more than \(Self.mostFolders) folders to watch",
+        "\(path.text.quotedForMessage) is one of more than \(Self.mostFolders) folders to watch,"
+          + " or more than \(Self.deepest) deep",
         path: path.text,
         hint: "watch fewer, or exclude some"
       )
@@ -124,7 +127,7 @@ struct WatchCoverage {
         guard target.recursive, entry.kind == .folder,
           let folder = try? opened.open(name.text, folder: true, reach: .noLinks)
         else { continue }
-        try lookInto(folder, inner, target, isTop: false)
+        try lookInto(folder, inner, target, depth: depth + 1)
       }
     }
   }

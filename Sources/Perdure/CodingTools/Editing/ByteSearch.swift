@@ -12,8 +12,8 @@ struct ByteSearch: Sendable {
     }
   }
 
-  /// Where it stands, without overlaps; nowhere if it is empty.
-  func places(in text: [UInt8], limit: Int = .max) -> [Int] {
+  /// Where it stands, without overlaps unless they are wanted; nowhere if it is empty.
+  func places(in text: [UInt8], limit: Int = .max, overlapping: Bool = false) -> [Int] {
     var places: [Int] = []
     guard let last = needle.last else { return places }
     let offset = needle.count - 1
@@ -22,7 +22,7 @@ struct ByteSearch: Sendable {
       let byte = text[end]
       if byte == last, text[(end - offset)...end].elementsEqual(needle) {
         places.append(end - offset)
-        end += needle.count
+        end += overlapping ? 1 : needle.count
       } else {
         end += steps[Int(byte)]
       }

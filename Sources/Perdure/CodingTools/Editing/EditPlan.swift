@@ -39,7 +39,7 @@ struct EditPlan: Sendable {
     var found: [TextChange] = []
     let alike = AlikeText(source.text, tracksPlaces: false)
     for search in searches {
-      let places = ByteSearch(search.old).places(in: source.text, limit: 10_000)
+      let places = ByteSearch(search.old).places(in: source.text, limit: 10_000, overlapping: true)
       guard let place = places.first else { break }
       try Self.requireOne(
         max(places.count, Self.count(search.old, in: alike)),

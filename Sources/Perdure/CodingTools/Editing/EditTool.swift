@@ -59,7 +59,7 @@ struct EditTool: Sendable {
     let edits = (call.arguments["edits"]?.array ?? []).map { edit in
       TextEdit(oldText: edit["oldText"]?.text ?? "", newText: edit["newText"]?.text ?? "")
     }
-    let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? "")
+    let path = try await existing(env, call.arguments["path"]?.text ?? "")
     return try await FileLanes.shared.run(env, path) {
       let (bytes, version) = try await read(env, path)
       let source = try EditableText(bytes, path)
@@ -75,6 +75,13 @@ struct EditTool: Sendable {
     }
   }
 
+  /// The path of the file that is meant, which may only look like the one that was given.
+  private func existing(_ env: any Environment, _ argument: String) async throws -> String {
+    let (path, reader) = try await ToolPaths(env, options).openFile(argument)
+    await reader.close()
+    return path
+  }
+
   private static func count(_ number: Int, _ noun: String) -> String {
     "\(number) \(noun)\(number == 1 ? "" : "s")"
   }
@@ -84,7 +91,7 @@ struct EditTool: Sendable {
     _ env: any Environment,
     _ path: String
   ) async throws -> (bytes: [UInt8], version: FileVersion?) {
-    let (_, reader) = try await ToolPaths(env, options).openFile(path)
+    let reader = try await env.openFile(path)
     do {
       let version = try await reader.info().version
       var bytes: [UInt8] = []
