@@ -167,6 +167,7 @@ package final class LoadedPlugin: Sendable {
     }
     core.threads.stop()
     core.letGo()
+    publishing.withdraw()
     if let copy { PrivateCopies.remove(copy) }
     return problems
   }

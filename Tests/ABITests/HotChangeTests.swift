@@ -306,11 +306,14 @@ struct HotChangeTests {
     #expect(error?.message == "the plugin test.versions is needed by the call tool hold")
     #expect(error?.hint?.contains("--drain") == true)
     _ = try await bench.plugins.uninstall("test.versions", .drain)
-    #expect(try bench.plugins.list().isEmpty)
+    let left = try bench.plugins.list()
+    #expect(left.map(\.state) == [.removed])
+    #expect(left.first?.draining.first?.calls == ["tool hold"])
     try held.end()
     #expect(try await submission.answer() == "It says: held by 1.0.0")
     #expect(try await bench.ask().contains("was not offered"))
     await bench.plugins.waitUntilDrained()
+    #expect(try bench.plugins.list().isEmpty)
     #expect(try await bench.close() == [])
   }
 

@@ -163,7 +163,8 @@ public final class InstalledPlugins: Sendable {
     var plugins = try installation.list()
     let known = Set(plugins.map(\.id))
     var left: [String: InstalledRecord] = [:]
-    for generation in draining + Array(generations.values)
+    let ending = draining.filter { !$0.running.calls.isEmpty }
+    for generation in ending + Array(generations.values)
     where !known.contains(generation.record.id) {
       left[generation.record.id] = generation.record
     }

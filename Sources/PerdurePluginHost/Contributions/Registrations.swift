@@ -264,6 +264,7 @@ final class Publishing: Sendable {
   }
 
   private let state: Mutex<State>
+  private let delivery = Mutex(())
   private let build: @Sendable (Manifest) -> Extension
 
   init(_ manifest: Manifest, _ build: @escaping @Sendable (Manifest) -> Extension) {
@@ -272,6 +273,16 @@ final class Publishing: Sendable {
   }
 
   var current: Extension { state.withLock { $0.current } }
+
+  /// Contributes nothing any more, and holds nobody.
+  func withdraw() {
+    let before = state.withLock { state in
+      defer { state = State(current: Extension(name: state.current.name), revision: .max) }
+      return state
+    }
+    // What it held goes without the lock.
+    _ = before
+  }
 
   func follow(_ follower: @escaping @Sendable (Extension) -> Void) {
     state.withLock { $0.followers.append(follower) }
@@ -290,7 +301,10 @@ final class Publishing: Sendable {
   }
 
   fileprivate func republish() {
-    let (value, followers) = state.withLock { ($0.current, $0.followers) }
-    for follower in followers { follower(value) }
+    // One after another, each with what is newest then, so that nobody ends with an older one.
+    delivery.withLock { _ in
+      let (value, followers) = state.withLock { ($0.current, $0.followers) }
+      for follower in followers { follower(value) }
+    }
   }
 }

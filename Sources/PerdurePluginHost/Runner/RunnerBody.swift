@@ -46,6 +46,8 @@ final class RunnerBody: RemotePlugin {
   private let core: PluginCore
   private let launch: RunnerLaunch
   private let state = Mutex(State())
+  /// Held while a change of the phase is told.
+  private let order = Mutex(())
   /// Gives the plugin its settings after it was started again.
   private let prepare = Mutex<(@Sendable () async throws -> Void)?>(nil)
 
@@ -69,9 +71,12 @@ final class RunnerBody: RemotePlugin {
   func activate() async -> Result<Void, PluginRefusal>? {
     let result = await open()
     guard case .success? = result else { return result }
-    state.withLock { $0.phase = .up }
-    core.become(.up)
-    return result
+    let isUp = become { state in
+      guard case .starting = state.phase, state.connection != nil else { return nil }
+      state.phase = .up
+      return .up
+    }
+    return isUp ? result : nil
   }
 
   private func open() async -> Result<Void, PluginRefusal>? {
@@ -104,13 +109,22 @@ final class RunnerBody: RemotePlugin {
     } catch {
       return giveUpStart()
     }
-    let isUp = state.withLock { state in
-      guard case .starting = state.phase else { return false }
+    become { state in
+      guard case .starting = state.phase, state.connection != nil else { return nil }
       state.phase = .up
       state.starts += 1
+      return .up
+    }
+  }
+
+  /// Changes the phase and tells the core what that means for calls, both in the same order.
+  @discardableResult
+  private func become(_ change: (inout State) -> Availability?) -> Bool {
+    order.withLock { _ in
+      guard let next = state.withLock({ change(&$0) }) else { return false }
+      core.become(next)
       return true
     }
-    if isUp { core.become(.up) }
   }
 
   /// A start that came to nothing counts as a death, which the end of the process tells of.
@@ -128,31 +142,30 @@ final class RunnerBody: RemotePlugin {
       case restart(Int64)
       case giveUp(String)
     }
-    let next = state.withLock { state -> Next in
-      guard state.connection === connection else { return .nothing }
+    var next = Next.nothing
+    become { state in
+      guard state.connection === connection else { return nil }
       state.connection = nil
-      if case .closed = state.phase { return .nothing }
+      if case .closed = state.phase { return nil }
       state.deaths.removeAll { now - $0 > RestartPace.window }
       state.deaths.append(now)
       // The first start is the loader's affair.
       if case .starting = state.phase, state.deaths.count == 1, state.starts == 0,
         state.restart == nil
       {
-        return .nothing
+        return nil
       }
       if state.deaths.count >= RestartPace.deathLimit {
         let reason = "its process died \(state.deaths.count) times within 10 minutes"
         state.phase = .quarantined(reason)
-        return .giveUp(reason)
+        next = .giveUp(reason)
+        return .quarantined(reason)
       }
       state.phase = .down
-      return .restart(RestartPace.pause(after: state.deaths.count))
+      next = .restart(RestartPace.pause(after: state.deaths.count))
+      return .away
     }
-    switch next {
-    case .nothing: return
-    case .restart: core.become(.away)
-    case .giveUp(let reason): core.become(.quarantined(reason))
-    }
+    if case .nothing = next { return }
     report("plugin_died", "the process of plugin \(core.id) \(death.phrase)")
     switch next {
     case .nothing: break
@@ -177,15 +190,13 @@ final class RunnerBody: RemotePlugin {
 
   /// Lets a plugin that was given up be started again.
   func clearQuarantine() {
-    let isQuarantined = state.withLock { state in
-      guard case .quarantined = state.phase else { return false }
+    let isQuarantined = become { state in
+      guard case .quarantined = state.phase else { return nil }
       state.deaths = []
       state.phase = .down
-      return true
+      return .away
     }
-    guard isQuarantined else { return }
-    core.become(.away)
-    schedule(0)
+    if isQuarantined { schedule(0) }
   }
 
   // MARK: Calls
