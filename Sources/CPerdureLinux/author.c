@@ -203,7 +203,9 @@ static int list_folder(struct listing *listing, const char *path, int depth);
 static int list_entry(struct listing *listing, const char *path, int depth) {
   struct stat info;
   /* What is gone again, or leads nowhere, is no input. */
-  if (stat(path, &info) != 0) return 0;
+  if (lstat(path, &info) != 0) return 0;
+  /* A folder that a link leads to is watched where it is, if it is one of these. */
+  if (S_ISLNK(info.st_mode) && (stat(path, &info) != 0 || S_ISDIR(info.st_mode))) return 0;
   if (S_ISDIR(info.st_mode)) {
     const char *name = strrchr(path, '/') + 1;
     if (depth == deepest || !strcmp(name, "target") || !strcmp(name, "zig-out")) return 0;

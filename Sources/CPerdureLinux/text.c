@@ -89,6 +89,8 @@ void perdure_streams_open(void) {
 }
 
 int perdure_text_guard_output(void) {
+  /* Done once: what stands there now is standard error already. */
+  if (output_descriptor != STDOUT_FILENO) return 0;
   int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (own < 0) return -errno;
   if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {

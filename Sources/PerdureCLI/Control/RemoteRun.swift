@@ -9,8 +9,6 @@ struct RemoteRun: Sendable {
   private enum End: Sendable {
     case answered(Result<JSONObject, PerdureError>)
     case signal(Int32)
-    /// A call of the prompt waits for an approval, and nobody is here who could give it.
-    case approval(JSON)
   }
 
   private let client: ControlClient
@@ -41,16 +39,9 @@ struct RemoteRun: Sendable {
     }
     var header: JSONObject = ["store": .string(address.text)]
     if case .existing(let id) = conversation { header["conversation"] = id.json }
-    let approvals = try ApprovalMode(arguments)
-    if arguments.has("approvals") { try await check(approvals) }
+    if arguments.has("approvals") { try await check(try ApprovalMode(arguments)) }
     let abort = arguments.has("abort-on-interrupt")
-    try await follow(
-      "submit",
-      parameters,
-      header,
-      abortsOnSignal: abort,
-      waitsForPeople: approvals == .ask
-    )
+    try await follow("submit", parameters, header, abortsOnSignal: abort)
   }
 
   /// Throws if the host does something else about calls that need an approval.
@@ -83,8 +74,7 @@ struct RemoteRun: Sendable {
     _ operation: String,
     _ parameters: JSONObject,
     _ header: JSONObject,
-    abortsOnSignal: Bool = false,
-    waitsForPeople: Bool = true
+    abortsOnSignal: Bool = false
   ) async throws -> Never {
     var header = header
     let hello = try await client.ask("hello")
@@ -102,7 +92,6 @@ struct RemoteRun: Sendable {
         let result = try await client.ask(operation, parameters) { type, members in
           place.note(members["conversation"])
           Self.show(type, members, reporter)
-          if type == "approval", !waitsForPeople { end.fire(.approval(members["id"] ?? .null)) }
         }
         end.fire(.answered(.success(result)))
       } catch {
@@ -113,13 +102,6 @@ struct RemoteRun: Sendable {
     switch await end.value {
     case .answered(.success(let result)): finish(HostResult(result))
     case .answered(.failure(let error)): throw Remedy.named(error, address)
-    case .approval(let id):
-      throw PerdureError(
-        .approvalRequired,
-        "a call waits for an approval (\(id.compactText))",
-        hint: "`\(address.command("approve")) \(id.compactText)` or `\(address.command("deny"))"
-          + " \(id.compactText)`; the process that works on the store goes on then"
-      )
     case .signal(let signal):
       try await stop(signal, abortsOnSignal ? place.conversation : nil)
     }
