@@ -214,6 +214,36 @@ struct InstallationTests {
     #expect(try bench.installation.verify() == [])
   }
 
+  @Test func `a rollback trusts the signer of the version that it leads to`() async throws {
+    let (bench, signer, other) = (try InstallBench(), try Signer(), try Signer())
+    try await bench.installation.install(
+      InstallBench.signed(by: signer),
+      InstallBench.trusting(signer)
+    )
+    var choices = try InstallBench.trusting(other)
+    choices.replacesSigner = true
+    try await bench.installation.upgrade(InstallBench.signed("1.1.0", by: other), choices)
+    try await bench.installation.rollback("test.versions")
+    let path = try InstallBench.signed("1.2.0", by: signer)
+    #expect(await bench.upgradeRefusal(path, try InstallBench.trusting(signer)) == nil)
+  }
+
+  @Test(arguments: [Isolation?.none, .auto, .runner, .inProcess])
+  func `a plugin for the process of the host is refused if it would get another one`(
+    isolation: Isolation?
+  ) async throws {
+    let bench = try InstallBench()
+    let path = try InstallBench.copy("1.0.0", [#"-DMODE="inProcess""#])
+    var choices = InstallBench.unsigned
+    choices.isolation = isolation
+    let error = await bench.refusal(path, choices)
+    if isolation == .inProcess {
+      #expect(error == nil)
+    } else {
+      #expect(error?.hint == "give --isolation in-process if you trust it")
+    }
+  }
+
   @Test func `a signer is remembered when the plugin is gone`() async throws {
     let (bench, signer, other) = (try InstallBench(), try Signer(), try Signer())
     try await bench.installation.install(

@@ -159,6 +159,15 @@ import Testing
     #expect(perdure("plugin", "install", "/nowhere/x.so").status == 5)
   }
 
+  @Test(arguments: ["list", "verify"])
+  func `a folder of plugins that is named and not there is exit 3`(verb: String) {
+    let absent = perdure("plugin", verb, "--plugins", folder.file("typo"))
+    #expect(absent.status == 3)
+    #expect(absent.error.contains("there is no folder of plugins at"))
+    folder.write("", to: "file")
+    #expect(perdure("plugin", verb, "--plugins", folder.file("file")).status == 3)
+  }
+
   @Test func `a host that runs gets every change at once`() throws {
     let output = Journal(in: folder, named: "served")
     let store = ["--store", folder.file("s.sqlite")]

@@ -62,6 +62,14 @@ import Testing
     end(host)
   }
 
+  @Test func `what a prompt says against how its host treats approvals is exit 3`() throws {
+    let host = try serve("s.sqlite", ["--faux", Fixtures.wordcountScript])
+    let refused = perdure(["run", "--approvals", "deny", "Hello."])
+    #expect(refused.status == 3)
+    #expect(refused.error.contains("there it is --approvals wait"))
+    end(host)
+  }
+
   @Test func `a call that waits is approved through the host`() throws {
     let host = try serve(
       "s.sqlite",

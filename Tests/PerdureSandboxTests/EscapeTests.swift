@@ -103,6 +103,8 @@ import Testing
         _ = unsafe rename("\(root)/swap", "\(root)/third")
         _ = unsafe rename("\(root)/other", "\(root)/swap")
         _ = unsafe rename("\(root)/third", "\(root)/other")
+        // Other tests want the processor, too.
+        usleep(20)
       }
     }
     swapper.start()
@@ -135,6 +137,7 @@ import Testing
         let isOutside = unsafe rename(inside, outside) == 0
         let isBack = unsafe rename(outside, inside) == 0
         if isOutside, isBack { moves.withLock { $0 += 1 } }
+        usleep(20)
       }
     }
     mover.start()
@@ -146,6 +149,32 @@ import Testing
     }
     isOver.withLock { $0 = true }
     #expect(moves.withLock { $0 } > 0)
+  }
+
+  @Test func `new content does not run in the name of the owner of the old one`() async throws {
+    let place = try Place()
+    defer { place.outer.remove() }
+    try place.outer.write("root/tool", "old")
+    let file = place.outer.at("root/tool")
+    #expect(unsafe chmod(file, 0o6755) == 0)
+    try await place.env.writeFile("tool", "new")
+    let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+    #expect(mode == 0o755)
+  }
+
+  @Test func `folders too deep to be watched are refused in a sentence`() async throws {
+    let place = try Place()
+    defer { place.outer.remove() }
+    let deep = Array(repeating: "d", count: 450).joined(separator: "/")
+    try FileManager.default.createDirectory(
+      atPath: place.outer.at("root/" + deep),
+      withIntermediateDirectories: true
+    )
+    let error = await #expect(throws: FileError.self) {
+      let watch = try await place.env.watch([WatchTarget("/", recursive: true)]) { _ in }
+      await watch.close()
+    }
+    #expect(error?.message.contains("or more than 400 deep") == true)
   }
 
   @Test func `a folder that another one replaces stays the one that was opened`() async throws {

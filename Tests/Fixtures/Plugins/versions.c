@@ -33,6 +33,9 @@
 #ifndef PREFIX
 #define PREFIX ""
 #endif
+#ifndef MODE
+#define MODE "any"
+#endif
 #ifndef OVERRIDES
 #define OVERRIDES "false"
 #endif
@@ -46,7 +49,7 @@
 PDR_PLUGIN_NOTE("c");
 PDR_MANIFEST("{\"manifest\": 1, \"id\": \"" ID "\", \"version\": \"" VERSION
              "\", \"runtime\": \"c\", \"state\": {\"version\": " TEXT(STATE)
-             ", \"restores\": " RESTORES "}, \"execution\": {\"maxConcurrency\": 64}, \"tools\": ["
+             ", \"restores\": " RESTORES "}, \"execution\": {\"maxConcurrency\": 64, \"mode\": \"" MODE "\"}, \"tools\": ["
              TOOL("version", "") ", " TOOL("hold", "\"fd\": {\"type\": \"integer\"}, \"ready\": {\"type\": \"integer\"}") ", "
              TOOL("remember", "\"n\": {\"type\": \"integer\"}") "]}");
 

@@ -1,3 +1,4 @@
+import Foundation
 import Perdure
 import Testing
 
@@ -57,6 +58,31 @@ import Testing
     new: String,
     result: String
   ) async throws { #expect(try await edited(text, edits((old, new))) == result) }
+
+  @Test(arguments: ["Bob's.txt", "Bob\u{2019}s.txt"])
+  func `a file whose name only looks alike is the one that is changed`(name: String) async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    try await bench.write("Bob\u{2019}s.txt", "old")
+    try await bench.call("edit", ["path": .string(name), "edits": edits(("old", "new"))])
+    #expect(try await bench.text("Bob\u{2019}s.txt") == "new")
+    #expect(try FileManager.default.contentsOfDirectory(atPath: bench.folder).count == 1)
+  }
+
+  @Test func `a file with an odd name is read by that name`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    for name in ["Bericht\u{A0}1.txt", "@notes"] {
+      try await bench.write(name, "it is \(name)")
+      #expect(try await bench.call("read", ["path": .string(name)]).text.contains("it is \(name)"))
+    }
+  }
+
+  @Test func `occurrences that overlap are counted`() async throws {
+    #expect(
+      try await failure("}\n}\n}", edits(("}\n}", "x"))).contains("occurs 2 times in '/f'")
+    )
+  }
 
   @Test func `what cannot be done says what`() async throws {
     #expect(try await failure("a", []).contains("no edits are given"))
