@@ -54,7 +54,7 @@ import Testing
   @Test func `cleaning up kills what runs`() async throws {
     let env = try TreeEnvironment.local(cwd: "/")
     let error = await #expect(throws: ExecutionError.self) {
-      try await env.execute(.shell("echo begun; sleep 60"), ExecutionOptions()) { _ in
+      try await env.execute(.shell("echo begun; sleep 600"), ExecutionOptions()) { _ in
         await env.cleanup()
       }
     }

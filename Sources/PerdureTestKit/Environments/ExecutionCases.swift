@@ -167,12 +167,12 @@ extension EnvironmentConformance {
 
   private static let stops: Body = { harness in
     try await expectExecutionError(.timeout, "a command without end") {
-      _ = try await run(harness, .shell("sleep 60 & sleep 60"), ExecutionOptions(timeout: 0.2))
+      _ = try await run(harness, .shell("sleep 600 & sleep 600"), ExecutionOptions(timeout: 0.2))
     }
     let output = Output()
     let canceller = Canceller()
     let task = Task.detached {
-      _ = try await harness.env.execute(.shell("echo begun; sleep 60"), ExecutionOptions()) {
+      _ = try await harness.env.execute(.shell("echo begun; sleep 600"), ExecutionOptions()) {
         output.take($0)
         canceller.cancel()
       }
@@ -191,7 +191,7 @@ extension EnvironmentConformance {
   private static let callbacks: Body = { harness in
     struct Refusal: Error {}
     try await expectExecutionError(.callbackError, "output that nobody takes") {
-      _ = try await harness.env.execute(.shell("echo a; sleep 60"), ExecutionOptions()) { _ in
+      _ = try await harness.env.execute(.shell("echo a; sleep 600"), ExecutionOptions()) { _ in
         throw Refusal()
       }
     }
@@ -221,7 +221,7 @@ extension EnvironmentConformance {
     do {
       _ = try await run(
         harness,
-        .shell("seq 1 500; sleep 60"),
+        .shell("seq 1 500; sleep 600"),
         ExecutionOptions(timeout: 0.5, spill: spill)
       )
     } catch let error as ExecutionError {
