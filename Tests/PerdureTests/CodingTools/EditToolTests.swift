@@ -78,6 +78,25 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    ("a\nb\n", "a\n", "a", "@@ -1,2 +1,1 @@\n-a\n-b\n+ab\n"),
+    ("a\nb\nc\n", "a\nb\n", "x", "@@ -1,3 +1,1 @@\n-a\n-b\n-c\n+xc\n"),
+    ("a\nb\n", "b\n", "b", "@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file\n"),
+    ("a\nb\n", "a\n", "", "@@ -1,2 +1,1 @@\n-a\n b\n"),
+  ])
+  func `a patch has the line that another one runs into`(
+    text: String,
+    old: String,
+    new: String,
+    hunk: String
+  ) async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    try await bench.write("f", text)
+    let answer = try await bench.call("edit", ["path": "f", "edits": edits((old, new))])
+    #expect(answer.result.details?["patch"]?.text == "--- /f\n+++ /f\n" + hunk)
+  }
+
   @Test func `occurrences that overlap are counted`() async throws {
     #expect(
       try await failure("}\n}\n}", edits(("}\n}", "x"))).contains("occurs 2 times in '/f'")

@@ -79,6 +79,9 @@ struct EditDiff: Sendable {
         new += change.text
         place = change.range.upperBound
         while last < lines.count, lines[last].endIndex <= max(place, start + 1) - 1 { last += 1 }
+        // What lost its end of line goes on with the line behind it.
+        let isOpen = new.last.map { $0 != 0x0A } ?? false
+        if isOpen, last + 1 < lines.count, lines[last].endIndex == place { last += 1 }
         index += 1
       } while index < changes.count && last < lines.count
         && changes[index].range.lowerBound < lines[last].endIndex
