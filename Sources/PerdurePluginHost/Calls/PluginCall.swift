@@ -71,17 +71,14 @@ final class PluginCall: Sendable {
     var hasEndedRun = false
     var timer: CallTimer?
     var pauses = 0
-    var streams: StreamTable?
-    var transactions: CallTransactions?
-    var files: CallFiles?
+    /// Made when something of it is needed first, because most calls need none.
+    var belongings: CallBelongings?
   }
 
   /// What the end of a call leaves to whoever ended it.
   struct Leftovers {
     var requests: Set<UInt64>
-    var streams: StreamTable?
-    var transactions: CallTransactions?
-    var files: CallFiles?
+    var belongings: CallBelongings?
   }
 
   init(
@@ -125,35 +122,21 @@ final class PluginCall: Sendable {
   }
 
   /// The streams that it was given.
-  var streams: StreamTable {
-    state.withLock { state in
-      if let streams = state.streams { return streams }
-      let streams = StreamTable()
-      if state.settled { streams.closeAll() }
-      state.streams = streams
-      return streams
-    }
-  }
+  var streams: StreamTable { belongings.streams }
 
   /// What was read for a commit that is still to come.
-  var transactions: CallTransactions {
-    state.withLock { state in
-      if let transactions = state.transactions { return transactions }
-      let transactions = CallTransactions()
-      if state.settled { transactions.close() }
-      state.transactions = transactions
-      return transactions
-    }
-  }
+  var transactions: CallTransactions { belongings.transactions }
 
   /// The files that it has open.
-  var files: CallFiles {
+  var files: CallFiles { belongings.files }
+
+  private var belongings: CallBelongings {
     state.withLock { state in
-      if let files = state.files { return files }
-      let files = CallFiles()
-      if state.settled { files.closeAll() }
-      state.files = files
-      return files
+      if let belongings = state.belongings { return belongings }
+      let belongings = CallBelongings()
+      if state.settled { belongings.close() }
+      state.belongings = belongings
+      return belongings
     }
   }
 
@@ -212,12 +195,7 @@ final class PluginCall: Sendable {
   @discardableResult func settle(_ outcome: CallOutcome) -> Leftovers {
     deliver { state in
       defer { state.requests = [] }
-      let left = Leftovers(
-        requests: state.requests,
-        streams: state.streams,
-        transactions: state.transactions,
-        files: state.files
-      )
+      let left = Leftovers(requests: state.requests, belongings: state.belongings)
       guard !state.settled else { return left }
       state.settled = true
       state.onCancel = nil
@@ -400,5 +378,18 @@ final class PluginCall: Sendable {
       defer { state.requests = [] }
       return state.requests
     }
+  }
+}
+
+/// What a call has open at its host, which goes with it.
+final class CallBelongings: Sendable {
+  let streams = StreamTable()
+  let transactions = CallTransactions()
+  let files = CallFiles()
+
+  func close() {
+    transactions.close()
+    streams.closeAll()
+    files.closeAll()
   }
 }

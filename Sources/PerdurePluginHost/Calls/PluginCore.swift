@@ -363,9 +363,7 @@ final class PluginCore: Sendable {
     let left = call.settle(outcome)
     if relay != nil { return }
     for request in left.requests { cancelRequest(request, reason: "parent") }
-    left.transactions?.close()
-    left.streams?.closeAll()
-    left.files?.closeAll()
+    left.belongings?.close()
   }
 
   // MARK: Requests

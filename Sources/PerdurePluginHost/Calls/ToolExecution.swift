@@ -157,11 +157,7 @@ struct ToolExecution: Sendable {
       task: call.taskId,
       kind: "pi.tool"
     ) { writer in
-      writer.member(.callId, call.callId)
-      writer.member(.arguments, call.arguments)
-      writer.member(.replay, JSONString(call.replay.rawValue))
-      if call.recovered { writer.member(.recovered, .bool(true)) }
-      if let env = call.env { writer.member(.env, ContributionMessage.environment(env)) }
+      ContributionMessage.write(call, to: &writer)
       if let parent = call.parent { ContributionMessage.write(parent, to: &writer) }
       if let window = call.outputWindow { ContributionMessage.write(window, to: &writer) }
     }

@@ -164,6 +164,15 @@ enum ContributionMessage {
     }
   }
 
+  /// Writes what a tool and its wraps get of a call.
+  static func write(_ call: ToolCall, to writer: inout JSONWriter) {
+    writer.member(.callId, call.callId)
+    writer.member(.arguments, call.arguments)
+    writer.member(.replay, JSONString(call.replay.rawValue))
+    if call.recovered { writer.member(.recovered, .bool(true)) }
+    if let env = call.env { writer.member(.env, environment(env)) }
+  }
+
   /// What the wrap of a tool is called with.
   static func wrappedCall(_ core: PluginCore, _ call: ToolCall, _ tool: Tool) -> [UInt8] {
     encoded(
@@ -173,11 +182,7 @@ enum ContributionMessage {
       task: call.taskId,
       kind: "pi.tool"
     ) { writer in
-      writer.member(.callId, call.callId)
-      writer.member(.arguments, call.arguments)
-      writer.member(.replay, JSONString(call.replay.rawValue))
-      if call.recovered { writer.member(.recovered, .bool(true)) }
-      if let env = call.env { writer.member(.env, environment(env)) }
+      write(call, to: &writer)
       if let window = call.outputWindow { write(window, to: &writer) }
       writer.begin(.tool)
       writer.member(.name, JSONString(tool.name))
