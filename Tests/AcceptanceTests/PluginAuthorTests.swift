@@ -53,6 +53,24 @@ import Testing
     #expect(tested.output == "ok      hello.faux.json\nlocal.hello 0.1.0: 1 script, 0 failed\n")
   }
 
+  @Test func `a transcript has the results of a round in the order of its calls`() {
+    let path = new()
+    #expect(build(path).status == 0)
+    let names = ["Ada", "Bob", "Cem", "Dai", "Eva", "Fay"]
+    let calls = names.map {
+      #"{"toolCall": {"id": "\#($0)", "name": "hello", "arguments": {"name": "\#($0)"}}}"#
+    }
+    folder.write(
+      #"{"prompt": "Hello.", "turns": [{"steps": [\#(calls.joined(separator: ","))]},"#
+        + #" {"steps": [{"text": "Done."}]}]}"#,
+      to: "hello/hello.faux.json"
+    )
+    #expect(perdure("plugin", "test", path, "--update").status == 0)
+    let results = folder.read("hello/hello.expected.txt").split(separator: "\n")
+      .filter { $0.hasPrefix("Hello, ") }
+    #expect(results == names.map { "Hello, \($0)!" })
+  }
+
   @Test(arguments: [
     ("c", ["Sources/CPerdureABI/include/perdure.h", "Sources/CPerdureABI/include/perdure_easy.h"]),
     (

@@ -20,9 +20,36 @@ struct GoldenTranscript {
 
   /// Returns the transcript; `failure` is why the last prompt got no answer.
   func text(of entries: [EntryRecord], failure: PerdureError?) -> String {
-    var parts = entries.map { section(of: $0) }
+    var parts = Self.arranged(entries).map { section(of: $0) }
     if let failure { parts.append("[no answer]\n\(steady(failure.message))") }
     return parts.joined(separator: "\n\n") + "\n"
+  }
+
+  /// The entries, with the results of each round in the order of its calls: the calls run beside each
+  /// other, and end in the order of chance.
+  private static func arranged(_ entries: [EntryRecord]) -> [EntryRecord] {
+    var arranged = entries
+    var calls: [JSON] = []
+    var places: [Int] = []
+    func arrangeRound() {
+      let results = places.map { place in
+        let id = entries[place].model?.first?["toolCallId"]
+        return (place: calls.firstIndex { $0["id"] == id } ?? calls.count, entry: entries[place])
+      }
+      let sorted = results.enumerated().sorted {
+        ($0.element.place, $0.offset) < ($1.element.place, $1.offset)
+      }
+      for (place, result) in zip(places, sorted) { arranged[place] = result.element.entry }
+      places = []
+    }
+    for (place, entry) in entries.enumerated() {
+      if entry.kind == "pi.tool-result" { places.append(place) }
+      guard entry.kind == "pi.assistant" else { continue }
+      arrangeRound()
+      calls = (entry.model?.first?["content"]?.array ?? []).filter { $0["type"] == "toolCall" }
+    }
+    arrangeRound()
+    return arranged
   }
 
   private func section(of entry: EntryRecord) -> String {
