@@ -22,7 +22,7 @@ import Testing
       ],
       output: folder + "/output"
     )
-    #expect(end.status == 0, "\(end.output)")
+    try #require(end.status == 0, "\(end.output)")
     return try end.output.split(separator: "\n").map { try JSON(parsing: Array($0.utf8)) }
   }
 

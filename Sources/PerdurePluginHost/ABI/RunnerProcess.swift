@@ -27,6 +27,8 @@ struct RunnerLimits: Sendable, Equatable {
   private var process = perdure_runner_process()
   let socket: FrameSocket
   private var outputs: [LineBuffer] = [LineBuffer(), LineBuffer()]
+  /// Why the program ended itself, if it said so; what the plugin prints is no reason.
+  private(set) var reason: String?
 
   /// The id of the process.
   let id: Int32
@@ -92,7 +94,14 @@ struct RunnerLimits: Sendable, Equatable {
   func lines(_ news: RunnerNews) -> [String] {
     var lines: [String] = []
     if news.contains(.output) { lines += read(0, &process.output) }
-    if news.contains(.errors) { lines += read(1, &process.errors) }
+    if news.contains(.errors) {
+      let errors = read(1, &process.errors)
+      let own = "\(RunnerProtocol.program): "
+      if let last = errors.last(where: { $0.hasPrefix(own) }) {
+        reason = String(last.dropFirst(own.count).prefix(1_024))
+      }
+      lines += errors
+    }
     return lines
   }
 
@@ -242,16 +251,21 @@ func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
   return true
 }
 
+/// Keeps this thread for a time.
+func restOnThread(nanoseconds: Int64) {
+  var rest = timespec(
+    tv_sec: Int(max(0, nanoseconds) / 1_000_000_000),
+    tv_nsec: Int(max(0, nanoseconds) % 1_000_000_000)
+  )
+  var left = timespec()
+  while unsafe nanosleep(&rest, &left) != 0, errno == EINTR { rest = left }
+}
+
 /// Returns when `nanoseconds` are over, which a thread of its own waits for.
 func sleepOnThread(nanoseconds: Int64) async {
   await withCheckedContinuation { continuation in
     let isStarted = startThread {
-      var rest = timespec(
-        tv_sec: Int(max(0, nanoseconds) / 1_000_000_000),
-        tv_nsec: Int(max(0, nanoseconds) % 1_000_000_000)
-      )
-      var left = timespec()
-      while unsafe nanosleep(&rest, &left) != 0, errno == EINTR { rest = left }
+      restOnThread(nanoseconds: nanoseconds)
       continuation.resume()
     }
     if !isStarted { continuation.resume() }

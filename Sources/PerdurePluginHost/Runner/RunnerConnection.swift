@@ -179,15 +179,17 @@ final class RunnerConnection: RemoteCalls {
       }
       return RunnerDeath(
         reason: status == -9 ? .killed : .crashed,
-        phrase: Self.phrase(status, process.lastWords()),
+        phrase: Self.phrase(status, process.lastWords(), process.reason),
         status: status
       )
     }
     return RunnerDeath(reason: .brokenFrame, phrase: "closed its connection to the host")
   }
 
-  private static func phrase(_ status: Int32, _ words: String) -> String {
-    guard status < 0 else { return "ended itself with the exit status \(status)" }
+  private static func phrase(_ status: Int32, _ words: String, _ reason: String?) -> String {
+    guard status < 0 else {
+      return "ended itself with the exit status \(status)" + (reason.map { ": \($0)" } ?? "")
+    }
     let names: [Int32: String] = [
       4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
       11: "SIGSEGV", 15: "SIGTERM", 31: "SIGSYS",

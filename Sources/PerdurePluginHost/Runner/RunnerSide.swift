@@ -248,10 +248,12 @@ package final class RunnerSide: PluginRelay {
   }
 
   /// Takes the id of the host; a thread of the plugin may just be leaving an earlier call of it.
+  ///
+  /// On a busy machine that thread may get no processor for long, whatever is yielded to it.
   private func adopt(_ id: UInt64, _ call: PluginCall, _ core: PluginCore) -> Bool {
-    for _ in 0..<1_000 {
+    for round in 0..<10_000 {
       if core.calls.adopt(id, call) { return true }
-      FileAccess.yield()
+      if round < 100 { FileAccess.yield() } else { restOnThread(nanoseconds: 1_000_000) }
     }
     return false
   }
