@@ -59,9 +59,8 @@ package final class LoadedPlugin: Sendable {
     self.code = code
     self.tables = tables
     self.copy = copy
-    let publishing = Publishing(description.manifest) { [weak core] manifest in
-      guard let core else { return Extension(name: manifest.id) }
-      return Self.contribution(manifest, core, code)
+    let publishing = Publishing(description.manifest, of: core) { manifest, core in
+      Self.contribution(manifest, core, code)
     }
     self.publishing = publishing
     core.publishing.withLock { $0.target = publishing }

@@ -38,6 +38,9 @@ final class PluginCall: Sendable {
   /// Bytes of output that may be under way.
   static let creditWindow = 256 << 10
 
+  /// Takes a completion, and throws if it is not what belongs there.
+  typealias Check = @Sendable (JSONObject) throws(BorderProblem) -> Void
+
   let kind: Kind
   /// Such as "tool grep", for sentences.
   let label: String
@@ -47,6 +50,12 @@ final class PluginCall: Sendable {
   let operations: (any CallOperations)?
   /// Where it stands in the engine.
   let place: CallPlace
+  /// Whether the plugin's code runs on the thread of whoever calls.
+  let isInline: Bool
+  /// The deadline of the call.
+  private let timer: CallTimer?
+  /// Throws if a completion is not what belongs here.
+  let check: Check?
   /// Where it stands in the list of calls of its plugin, or -1; belongs to that list.
   let number = Atomic(-1)
   private let state = Mutex(State())
@@ -87,9 +96,15 @@ final class PluginCall: Sendable {
     plugin: String,
     host: (any ToolCallHost)?,
     operations: (any CallOperations)? = nil,
-    place: CallPlace = CallPlace()
+    place: CallPlace = CallPlace(),
+    isInline: Bool = false,
+    timer: CallTimer? = nil,
+    check: Check? = nil
   ) {
     self.place = place
+    self.isInline = isInline
+    self.timer = timer
+    self.check = check
     self.kind = kind
     self.operations = operations
     self.label = label
@@ -101,7 +116,7 @@ final class PluginCall: Sendable {
   func pause() {
     state.withLock { state in
       state.pauses += 1
-      (state.timer ?? place.timer)?.pause()
+      (state.timer ?? timer)?.pause()
     }
   }
 
@@ -109,7 +124,7 @@ final class PluginCall: Sendable {
   func resume() {
     state.withLock { state in
       state.pauses -= 1
-      (state.timer ?? place.timer)?.resume()
+      (state.timer ?? timer)?.resume()
     }
   }
 

@@ -46,11 +46,11 @@ extension PluginCore {
       case .tool, .wrap: settle(call, .tool(try ToolCompletion.decode(payload)))
       case _ where call.kind.isSection && payload.type == .text:
         let object: JSONObject = ["text": .string(JSONString(try payload.text()))]
-        try call.place.check?(object)
+        try call.check?(object)
         settle(call, .object(object))
       case .taskPhase, .abort, .hook, .created, .section, .sectionWrap, .plugin, .pure:
         let object = try payload.object()
-        try call.place.check?(object)
+        try call.check?(object)
         settle(call, .object(object))
       case .bytes: settle(call, .bytes(payload.bytes))
       }
@@ -128,7 +128,11 @@ extension PluginCore {
     // Its text is for the operator, not for the model.
     guard failure.flags & CallFailure.userVisible != 0 else {
       environment.report(
-        Report(type: "plugin_error", message: "\(plain): \(masked(message))", extensionName: id)
+        Report(
+          type: "plugin_error",
+          message: "\(plain): \(secrets.masked(message))",
+          extensionName: id
+        )
       )
       return PerdureError(kind, plain, details: .object(details))
     }

@@ -29,7 +29,8 @@ final class PluginCore: Sendable {
   private let availability = Mutex(Availability.up)
   /// The kinds of documents that it keeps, as the engine takes them.
   let declarations = Mutex<[String: DocumentDeclaration]>([:])
-  private let secrets = Mutex<Set<String>>([])
+  /// What it was given and must not stand in logs.
+  let secrets = SecretTexts()
   private let transactions = Mutex<[ObjectIdentifier: CallSlots]>([:])
   let calls = IdTable(capacity: openCalls, kind: 0)
   let requests = IdTable(capacity: openRequests, kind: 1)
@@ -43,33 +44,11 @@ final class PluginCore: Sendable {
   let logBudget = Mutex(LogBudget())
   let metricBudget = Mutex(LogBudget())
   let stop = Mutex<(ticket: UInt64, stopped: OneShot<Bool>)?>(nil)
-  private let live = Mutex<Live>(Live())
+  private let live = Mutex(LiveCalls())
   /// Calls that nobody waits for and whose completion has not come, by the ids that they had.
   private let givenUp = Mutex<[UInt64: PluginCall]>([:])
-  private let looseRequests = Mutex<Set<UInt64>>([])
-
-  /// The calls that are not over, each in a place that it knows.
-  private struct Live {
-    var places: [PluginCall?] = []
-    var free: [Int] = []
-    var whenEmpty: OneShot<Bool>?
-
-    var isEmpty: Bool { free.count == places.count }
-
-    mutating func add(_ call: PluginCall) {
-      guard call.number.load(ordering: .relaxed) < 0 else { return }
-      let number = free.popLast() ?? places.count
-      if number == places.count { places.append(call) } else { places[number] = call }
-      call.number.store(number, ordering: .relaxed)
-    }
-
-    mutating func remove(_ call: PluginCall) {
-      let number = call.number.exchange(-1, ordering: .relaxed)
-      guard number >= 0 else { return }
-      places[number] = nil
-      free.append(number)
-    }
-  }
+  /// Requests that were made outside calls.
+  let looseRequests = Mutex<Set<UInt64>>([])
 
   init(
     manifest: Manifest,
@@ -136,36 +115,6 @@ final class PluginCore: Sendable {
       "plugin \(id) \(quarantine.map { "is quarantined: \($0)" } ?? "is not running")",
       hint: quarantine == nil ? nil : "look at what it logged, then enable it again"
     )
-  }
-
-  /// Remembers a secret, so that it does not stand in logs.
-  func keepSecret(_ value: String) {
-    if !value.isEmpty { secrets.withLock { _ = $0.insert(value) } }
-  }
-
-  /// Gives a text without the secrets that the plugin was given.
-  func masked(_ text: String) -> String {
-    secrets.withLock { secrets in
-      secrets.reduce(text) { text, secret in
-        text.contains(secret) ? Self.replaced(text, secret) : text
-      }
-    }
-  }
-
-  private static func replaced(_ text: String, _ secret: String) -> String {
-    var result: [UInt8] = []
-    let (bytes, mark) = (Array(text.utf8), Array(secret.utf8))
-    var index = 0
-    while index < bytes.count {
-      if bytes[index...].starts(with: mark) {
-        result += Array("***".utf8)
-        index += mark.count
-      } else {
-        result.append(bytes[index])
-        index += 1
-      }
-    }
-    return String(decoding: result, as: UTF8.self)
   }
 
   /// The turns of the plugin's transactions in one store: one at a time.
@@ -276,7 +225,7 @@ final class PluginCore: Sendable {
   }
 
   /// The calls that are not over.
-  var liveCalls: [PluginCall] { live.withLock { $0.places.compactMap(\.self) } }
+  var liveCalls: [PluginCall] { live.withLock { $0.all } }
 
   /// Waits until all calls are over; `false` when that takes longer than this.
   func whenDrained(within nanoseconds: Int64, on clock: any HostClock) async -> Bool {
@@ -366,129 +315,10 @@ final class PluginCore: Sendable {
     left.belongings?.close()
   }
 
-  // MARK: Requests
-
-  /// Starts an operation; `accepted` gets its id before it can be answered.
-  func startRequest(
-    _ name: String,
-    _ input: JSONObject,
-    within call: PluginCall?,
-    done: (any RequestDone)?,
-    accepted: (UInt64) -> Void
-  ) -> BorderCode? {
-    let operation = OperationSchema.named(name)
-    if done == nil, !operation.isOneWay { return .invalid }
-    let request = PluginRequest(operation: operation, call: call, done: done)
-    guard done != nil else {
-      accepted(0)
-      _ = begin(request, 0, input)
-      return nil
-    }
-    guard let id = requests.open(request) else {
-      strike("has \(Self.openRequests) open requests")
-      return .busy
-    }
-    if let call {
-      guard call.add(request: id, finishesAnyway: operation.finishesAnyway) else {
-        _ = takeRequest(id)
-        return .stale
-      }
-    } else {
-      looseRequests.withLock { _ = $0.insert(id) }
-    }
-    accepted(id)
-    if let call, call.place.isInline, name != "next" {
-      answer(
-        id,
-        .failed(
-          RequestFailure(.invalid, "an inline call can only ask for next", reason: "not_here")
-        )
-      )
-      return nil
-    }
-    if operation.pauses { call?.pause() }
-    if let result = begin(request, id, input) { answer(id, result) }
-    return nil
-  }
-
-  private func begin(_ request: PluginRequest, _ id: UInt64, _ input: JSONObject) -> RequestResult?
-  {
-    guard let relay else { return OperationRun(core: self, request: request, id: id).begin(input) }
-    relay.ask(request, id, input)
-    return nil
-  }
-
-  /// Answers a request; `false` if it was answered before.
-  @discardableResult func answer(_ id: UInt64, _ result: RequestResult) -> Bool {
-    guard let request = takeRequest(id) else { return false }
-    if let call = request.call {
-      if request.operation.pauses { call.resume() }
-      call.remove(request: id)
-    } else {
-      looseRequests.withLock { _ = $0.remove(id) }
-    }
-    guard let done = request.done else { return true }
-    guard done.runsPlugin else {
-      done(id, result)
-      return true
-    }
-    if request.call?.place.isInline == true {
-      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
-      return true
-    }
-    threads.run { [name] in
-      withBreadcrumb(name, PluginCode.doneName, id) { done(id, result) }
-    }
-    return true
-  }
-
-  private func takeRequest(_ id: UInt64) -> PluginRequest? {
-    guard let slot = requests.claim(id) else { return nil }
-    defer { requests.unpin(slot) }
-    return requests.withRecord(slot, as: PluginRequest.self) { $0 }
-  }
-
-  /// Cancels a request, which is then answered at once; `false` if it is over.
-  @discardableResult func cancelRequest(_ id: UInt64, reason: String) -> Bool {
-    guard let slot = requests.pin(id) else { return false }
-    let request = requests.withRecord(slot, as: PluginRequest.self) { $0 }
-    requests.unpin(slot)
-    guard let request else { return false }
-    if let relay {
-      guard request.cancelWork() else { return false }
-      relay.cancel(id)
-      return true
-    }
-    if request.operation.finishesAnyway {
-      // Answered by what it comes to: it may be done already.
-      request.cancelWork()
-      return true
-    }
-    // Answered before its work is cancelled, which would answer too.
-    let isFirst = answer(
-      id,
-      .failed(
-        RequestFailure(
-          .cancelled,
-          "the operation \(request.operation.name) was cancelled",
-          reason: reason
-        )
-      )
-    )
-    request.cancelWork()
-    return isFirst
-  }
-
   /// Forgets what refers back to it, so that a closed plugin is freed.
   func letGo() {
     declarations.withLock { $0 = [:] }
     stop.withLock { $0 = nil }
-  }
-
-  /// Cancels what was asked for outside calls.
-  func cancelLooseRequests() {
-    let ids = looseRequests.withLock { $0 }
-    for id in ids { cancelRequest(id, reason: "closing") }
   }
 
   // MARK: Misbehaviour

@@ -2,29 +2,39 @@ import PerdureModel
 import PerdureValue
 
 /// Where a call stands in the engine, and what it may therefore use.
-struct CallPlace: Sendable {
+///
+/// One object for all attempts of a call, because copies of all that it refers to would cost more than
+/// the call itself.
+final class CallPlace: Sendable {
   /// The task at which the call is made.
-  var task: TaskID?
+  let task: TaskID?
   /// The call of the tool that it wraps.
-  var tool: ToolCall?
+  let tool: ToolCall?
   /// What a hook or section may look at; a hook at a task has a `HookContext`.
-  var reads: (any ContributionReads)?
+  let reads: (any ContributionReads)?
   /// The run of a task.
-  var external: ExternalTaskCall?
+  let external: ExternalTaskCall?
   /// What a wrap is put around.
-  var inner: InnerCall?
-  /// The deadline of the call.
-  var timer: CallTimer?
-  /// Whether the plugin's code runs on the thread of whoever calls.
-  var isInline = false
-  /// Throws if a completion is not what belongs here.
-  var check: (@Sendable (JSONObject) throws(BorderProblem) -> Void)?
+  let inner: InnerCall?
   /// The images that the call has been shown without their bytes.
   let images = ImageTable()
 
+  init(
+    task: TaskID? = nil,
+    tool: ToolCall? = nil,
+    reads: (any ContributionReads)? = nil,
+    external: ExternalTaskCall? = nil,
+    inner: InnerCall? = nil
+  ) {
+    self.task = task
+    self.tool = tool
+    self.reads = reads
+    self.external = external
+    self.inner = inner
+  }
+
   /// What the call may ask of the engine.
   var operations: (any CallOperations)? {
-    if isInline { return nil }
     if let external { return external.operations }
     return (reads as? any OffersOperations)?.operations
       ?? tool?.invocation?.operations

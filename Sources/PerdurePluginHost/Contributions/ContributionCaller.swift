@@ -4,7 +4,9 @@ import Synchronization
 
 /// Makes the calls of one hook, section or wrap, or of the plugin itself: in time, and only so many
 /// at once.
-struct ContributionCaller: Sendable {
+///
+/// One object for all of them: closures that keep a structure copy it whole for each call.
+final class ContributionCaller: Sendable {
   let core: PluginCore
   let code: PluginCode
   let kind: PluginCall.Kind
@@ -13,9 +15,29 @@ struct ContributionCaller: Sendable {
   let label: String
   let times: CallTimes
   /// How many calls of this one contribution run at once, if that is limited.
-  var own: CallSlots?
+  let own: CallSlots?
   /// Present if the plugin promises to answer at once, on the thread of whoever calls.
-  var inline: InlineWatch?
+  let inline: InlineWatch?
+
+  init(
+    core: PluginCore,
+    code: PluginCode,
+    kind: PluginCall.Kind,
+    target: ImmortalName,
+    label: String,
+    times: CallTimes,
+    own: CallSlots? = nil,
+    inline: InlineWatch? = nil
+  ) {
+    self.core = core
+    self.code = code
+    self.kind = kind
+    self.target = target
+    self.label = label
+    self.times = times
+    self.own = own
+    self.inline = inline
+  }
 
   private static let busyPause: Int64 = 5_000_000
   private static let longestPause: Int64 = 200_000_000
@@ -26,46 +48,51 @@ struct ContributionCaller: Sendable {
   /// Throws what the plugin failed with; `pluginDown` if the plugin takes no calls any more.
   func call<Value: Sendable>(
     _ input: [UInt8],
-    _ place: consuming CallPlace,
+    _ place: CallPlace,
     decode: @escaping @Sendable (JSONObject) throws(BorderProblem) -> Value
   ) async throws -> Value {
     let answer = Decoded<Value>()
-    place.check = { (object: JSONObject) throws(BorderProblem) in
+    let check: PluginCall.Check = { (object) throws(BorderProblem) in
       answer.value = try decode(object)
     }
     do {
-      _ = try await outcome(input, copy place)
+      _ = try await outcome(input, place, check)
     } catch let error as PerdureError where kind == .pure && error.code == .pluginFault {
       // Something else took the process along; what only computes can be asked once more.
-      _ = try await outcome(input, place)
+      _ = try await outcome(input, place, check)
     }
     guard let value = answer.value else { throw failure("gave no answer") }
     return value
   }
 
   /// Makes one call and returns how it ended.
-  func outcome(_ input: [UInt8], _ place: consuming CallPlace) async throws -> CallOutcome {
+  func outcome(
+    _ input: [UInt8],
+    _ place: CallPlace,
+    _ check: PluginCall.Check? = nil
+  ) async throws -> CallOutcome {
     guard !core.isDown else { throw core.downError }
     guard input.count <= Self.inputLimit else { throw failure("would be given more than 16 MiB") }
     if let inline, inline.isOn, case .mapped(let code) = code, core.slots.take(use) {
       defer { core.slots.give(use) }
-      place.isInline = true
-      let running = make(place)
+      let running = make(place, nil, check)
+      // If it is busy, a thread of the plugin asks again.
       if let end = try await here(input, running, code, inline) { return end }
-      // It is busy; a thread of the plugin asks again.
-      place = running.place
-      place.isInline = false
     }
-    return try await elsewhere(input, place)
+    return try await elsewhere(input, place, check)
   }
 
   /// Makes the call on a thread of the plugin.
-  private func elsewhere(_ input: [UInt8], _ place: CallPlace) async throws -> CallOutcome {
+  private func elsewhere(
+    _ input: [UInt8],
+    _ place: CallPlace,
+    _ check: PluginCall.Check?
+  ) async throws -> CallOutcome {
     let ongoing = OngoingCall(core, core.environment.clock, times)
     ongoing.timer.start()
     defer { ongoing.timer.stop() }
     return try await withTaskCancellationHandler {
-      try await wait(input, place, ongoing)
+      try await wait(input, place, ongoing, check)
     } onCancel: {
       ongoing.cancel(place.port?.cancelReason ?? .abort)
       ongoing.timer.cancelled()
@@ -82,15 +109,14 @@ struct ContributionCaller: Sendable {
   private func wait(
     _ input: [UInt8],
     _ place: CallPlace,
-    _ ongoing: OngoingCall
+    _ ongoing: OngoingCall,
+    _ check: PluginCall.Check?
   ) async throws -> CallOutcome {
     let held = try await slots(place, ongoing)
     defer { held.finish() }
-    var place = place
-    place.timer = ongoing.timer
     var pause = Self.busyPause
     while true {
-      let news = try await once(input, place, ongoing, held)
+      let news = try await once(input, make(place, ongoing.timer, check), ongoing, held)
       if let outcome = news.outcome { return try Self.result(outcome) }
       guard news.refusal == BorderCode.busy.rawValue else { throw refusal(news.refusal ?? 0) }
       await ongoing.sleep(nanoseconds: pause)
@@ -124,27 +150,33 @@ struct ContributionCaller: Sendable {
 
   // MARK: One attempt
 
-  private func make(_ place: consuming CallPlace) -> PluginCall {
-    let (host, operations) = (place.tool?.host, place.operations)
-    return PluginCall(
+  /// A call on a thread of the plugin, or on that of the caller if it has no timer.
+  private func make(
+    _ place: CallPlace,
+    _ timer: CallTimer?,
+    _ check: PluginCall.Check?
+  ) -> PluginCall {
+    PluginCall(
       kind: kind,
       label: label,
       plugin: core.id,
-      host: host,
-      operations: operations,
-      place: place
+      host: place.tool?.host,
+      operations: timer == nil ? nil : place.operations,
+      place: place,
+      isInline: timer == nil,
+      timer: timer,
+      check: check
     )
   }
 
   private func once(
     _ input: [UInt8],
-    _ place: CallPlace,
+    _ running: PluginCall,
     _ ongoing: OngoingCall,
     _ held: HeldPermits
   ) async throws -> PluginCall.News {
     // It may have been closed while the call waited for a slot.
     guard !core.isDown else { throw core.downError }
-    let running = make(place)
     if let reason = ongoing.begin(running) { throw cancelled(reason) }
     held.enter()
     core.start(
@@ -155,7 +187,7 @@ struct ContributionCaller: Sendable {
       deadline: deadline,
       left: { _ in held.leave() }
     )
-    return await Self.end(of: running, place.tool?.host, core)
+    return await Self.end(of: running, running.host, core)
   }
 
   private var deadline: UInt64 {

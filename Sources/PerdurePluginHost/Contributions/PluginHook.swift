@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// One hook of a plugin, as the engine calls it.
-struct PluginHook: Sendable {
+final class PluginHook: Sendable {
   let caller: ContributionCaller
   let hook: ManifestHook
   let answers: HookAnswers
@@ -35,10 +35,7 @@ struct PluginHook: Sendable {
   // MARK: Calls
 
   private func place(_ context: any HookContext) -> CallPlace {
-    var place = CallPlace()
-    place.task = context.taskId
-    place.reads = context
-    return place
+    CallPlace(task: context.taskId, reads: context)
   }
 
   private func message(
@@ -58,15 +55,15 @@ struct PluginHook: Sendable {
 
   private var handler: Hook.Handler? {
     switch hook.point {
-    case "beforeRequest": .beforeRequest { try await request($0, $1) }
-    case "afterResponse": .afterResponse { try await watch($0, $1) }
-    case "onYield": .onYield { try await yield($0, $1) }
-    case "afterTools": .afterTools { try await round($0, $1, $2) }
-    case "beforeTool": .beforeTool { try await before($0, $1) }
-    case "afterTool": .afterTool { try await after($0, $1, $2) }
-    case "onAbort": .onAbort { try await after($0, $1, $2) }
-    case "beforeCompact": .beforeCompact { try await compact($0, $1) }
-    case "conversationCreated": .conversationCreated { try await created($0, $1, $2) }
+    case "beforeRequest": .beforeRequest { try await self.request($0, $1) }
+    case "afterResponse": .afterResponse { try await self.watch($0, $1) }
+    case "onYield": .onYield { try await self.yield($0, $1) }
+    case "afterTools": .afterTools { try await self.round($0, $1, $2) }
+    case "beforeTool": .beforeTool { try await self.before($0, $1) }
+    case "afterTool": .afterTool { try await self.after($0, $1, $2) }
+    case "onAbort": .onAbort { try await self.after($0, $1, $2) }
+    case "beforeCompact": .beforeCompact { try await self.compact($0, $1) }
+    case "conversationCreated": .conversationCreated { try await self.created($0, $1, $2) }
     default: custom
     }
   }
@@ -76,7 +73,7 @@ struct PluginHook: Sendable {
     let parts = hook.point.dropFirst(5).split(separator: "/")
     guard parts.count == 2 else { return nil }
     let kind = String(parts[0])
-    return .named(task: kind, name: String(parts[1])) { try await value(kind, $0, $1) }
+    return .named(task: kind, name: String(parts[1])) { try await self.value(kind, $0, $1) }
   }
 
   // MARK: pi.generation
@@ -96,7 +93,7 @@ struct PluginHook: Sendable {
     }
     let input = message(context, "pi.generation") { $0.members(of: members) }
     return try await caller.call(input, place) { (object) throws(BorderProblem) in
-      try answers.request(object, request.messages, place.images)
+      try self.answers.request(object, request.messages, place.images)
     }
   }
 
@@ -106,7 +103,7 @@ struct PluginHook: Sendable {
       $0.member(.message, place.images.elided(answer))
     }
     try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.nothing(object)
+      (object) throws(BorderProblem) in try self.answers.nothing(object)
     }
   }
 
@@ -116,7 +113,7 @@ struct PluginHook: Sendable {
       $0.member(.message, place.images.elided(answer))
     }
     return try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.continuation(object, place.images)
+      (object) throws(BorderProblem) in try self.answers.continuation(object, place.images)
     }
   }
 
@@ -130,7 +127,7 @@ struct PluginHook: Sendable {
       writer.member(.results, .array(results.map(\.json)))
     }
     try await caller.call(input, place(context)) {
-      (object) throws(BorderProblem) in try answers.nothing(object)
+      (object) throws(BorderProblem) in try self.answers.nothing(object)
     }
   }
 
@@ -151,7 +148,7 @@ struct PluginHook: Sendable {
       writer.member(.approvals, .array(call.consents.map(ContributionMessage.consent)))
     }
     return try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.call(object, images)
+      (object) throws(BorderProblem) in try self.answers.call(object, images)
     }
   }
 
@@ -169,7 +166,7 @@ struct PluginHook: Sendable {
       }
     }
     return try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.result(object, place.images)
+      (object) throws(BorderProblem) in try self.answers.result(object, place.images)
     }
   }
 
@@ -194,7 +191,7 @@ struct PluginHook: Sendable {
     }
     let input = message(context, "pi.compaction") { $0.members(of: members) }
     return try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.compaction(object)
+      (object) throws(BorderProblem) in try self.answers.compaction(object)
     }
   }
 
@@ -208,7 +205,7 @@ struct PluginHook: Sendable {
       $0.member(.arguments, place.images.elided(arguments))
     }
     return try await caller.call(input, place) {
-      (object) throws(BorderProblem) in try answers.custom(object, place.images)
+      (object) throws(BorderProblem) in try self.answers.custom(object, place.images)
     }
   }
 
@@ -225,11 +222,9 @@ struct PluginHook: Sendable {
       writer.member(.record, record.json)
       writer.member(.agent, ContributionMessage.agent(agent))
     }
-    var place = CallPlace()
-    place.task = (reads as? any HookContext)?.taskId
-    place.reads = reads
+    let place = CallPlace(task: (reads as? any HookContext)?.taskId, reads: reads)
     try await caller.call(input, place) { (object) throws(BorderProblem) in
-      try answers.nothing(object)
+      try self.answers.nothing(object)
     }
   }
 }

@@ -33,10 +33,11 @@ struct PluginSection: Sendable {
   }
 
   private func text(_ input: PromptInput, around inner: InnerCall?) async throws -> String? {
-    var place = CallPlace()
-    place.task = (input.read as? any HookContext)?.taskId
-    place.reads = input.read
-    place.inner = inner
+    let place = CallPlace(
+      task: (input.read as? any HookContext)?.taskId,
+      reads: input.read,
+      inner: inner
+    )
     return try await caller.call(ContributionMessage.section(caller.core, input), place) {
       (object) throws(BorderProblem) in try Self.decode(object)
     }

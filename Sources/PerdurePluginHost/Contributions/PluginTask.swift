@@ -100,9 +100,7 @@ struct PluginTask: Sendable {
   /// Makes one call and writes what it is answered with.
   private func run(_ call: ExternalTaskCall, _ caller: ContributionCaller) async throws {
     do {
-      var place = CallPlace()
-      place.task = call.record.id
-      place.external = call
+      let place = CallPlace(task: call.record.id, external: call)
       let completion = try await caller.call(message(call, place.images), place) {
         (object) throws(BorderProblem) in object
       }

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// One wrap of a plugin around a tool, as the engine applies it.
-struct PluginWrap: Sendable {
+final class PluginWrap: Sendable {
   let caller: ContributionCaller
   let wrap: ManifestWrap
   /// Whether what cannot be done by this plugin must not be done at all.
@@ -26,7 +26,7 @@ struct PluginWrap: Sendable {
     // Both the wrap and the tool are watched here; this bounds all of it.
     made.deadline = .nanoseconds(caller.times.whole)
     made.grace = max(tool.grace, .nanoseconds(caller.times.grace))
-    made.execute = { try await run($0, tool) }
+    made.execute = { try await self.run($0, tool) }
     return made
   }
 
@@ -34,10 +34,7 @@ struct PluginWrap: Sendable {
     let inner = InnerCall(
       .tool(InnerTool(tool, call, schemas, caller.core.environment.clock))
     )
-    var place = CallPlace()
-    place.task = call.taskId
-    place.tool = call
-    place.inner = inner
+    let place = CallPlace(task: call.taskId, tool: call, inner: inner)
     do {
       let input = ContributionMessage.wrappedCall(caller.core, call, tool)
       let outcome = try await caller.outcome(input, place)

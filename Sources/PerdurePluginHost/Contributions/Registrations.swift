@@ -243,7 +243,8 @@ extension PluginCore {
   /// Tells whoever follows what the plugin contributes now.
   fileprivate func publish(_ registrations: Registrations) {
     let manifest = registrations.applied(to: manifest)
-    publishing.withLock { $0.target }?.publish(manifest, revision: registrations.revision)
+    publishing.withLock { $0.target }?
+      .publish(manifest, of: self, revision: registrations.revision)
   }
 
   /// Tells whoever follows what it contributes once more, because things have changed around it.
@@ -265,11 +266,16 @@ final class Publishing: Sendable {
 
   private let state: Mutex<State>
   private let delivery = Mutex(())
-  private let build: @Sendable (Manifest) -> Extension
+  // Given the core each time, because one that is held weakly is slow to count.
+  private let build: @Sendable (Manifest, PluginCore) -> Extension
 
-  init(_ manifest: Manifest, _ build: @escaping @Sendable (Manifest) -> Extension) {
+  init(
+    _ manifest: Manifest,
+    of core: PluginCore,
+    _ build: @escaping @Sendable (Manifest, PluginCore) -> Extension
+  ) {
     self.build = build
-    state = Mutex(State(current: build(manifest)))
+    state = Mutex(State(current: build(manifest, core)))
   }
 
   var current: Extension { state.withLock { $0.current } }
@@ -289,8 +295,8 @@ final class Publishing: Sendable {
   }
 
   /// Publishes what a manifest leads to, unless something newer is out already.
-  fileprivate func publish(_ manifest: Manifest, revision: Int) {
-    let value = build(manifest)
+  fileprivate func publish(_ manifest: Manifest, of core: PluginCore, revision: Int) {
+    let value = build(manifest, core)
     let isNew = state.withLock { state in
       guard revision > state.revision else { return false }
       state.revision = revision

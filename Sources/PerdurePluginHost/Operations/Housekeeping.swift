@@ -163,7 +163,7 @@ extension OperationRun {
     if let fields = input["fields"]?.object, !fields.isEmpty {
       line += " " + JSON.object(fields).compactText
     }
-    line = core.masked(line)
+    line = core.secrets.masked(line)
     if line.utf8.count > LogBudget.lineLimit {
       line = String(decoding: line.utf8.prefix(LogBudget.lineLimit), as: UTF8.self) + "…"
     }
@@ -259,7 +259,7 @@ extension OperationRun {
         reason: "not_found"
       )
     }
-    core.keepSecret(value)
+    core.secrets.keep(value)
     return .bytes(Array(value.utf8), .text)
   }
 
