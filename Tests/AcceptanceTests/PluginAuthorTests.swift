@@ -89,11 +89,38 @@ import Testing
     }
   }
 
+  @Test func `the kit of a new plugin in Swift has all sources of the kit`() {
+    let path = new("swift")
+    func digests(_ path: String) -> Program.Finished {
+      let script = #"""
+        cd "$1"
+        find PerdureValue PerdurePluginKit -type f | LC_ALL=C sort | xargs sha256sum
+        """#
+      return Program.runTool(["sh", "-c", script, "sh", path], in: folder)
+    }
+    let copied = digests(path + "/perdure")
+    let sources = digests(Fixtures.root + "/Sources")
+    #expect(copied.status == 0)
+    #expect(copied.output.split(separator: "\n").count > 40)
+    #expect(copied.output == sources.output)
+    for (file, source) in [
+      ("build", "sdk/swift/build"), ("entry.c", "sdk/swift/entry.c"),
+      ("perdure.h", "Sources/CPerdureABI/include/perdure.h"),
+      ("perdure.map", "Sources/CPerdureABI/include/perdure.map"),
+    ] {
+      #expect(
+        Folder.bytes(at: "\(path)/perdure/\(file)")
+          == Folder.bytes(at: "\(Fixtures.root)/\(source)")
+      )
+    }
+  }
+
   @Test(arguments: [
     (["Hello", "--lang", "c"], "a plugin cannot be named 'Hello'"),
     (["../hello", "--lang", "c"], "a plugin cannot be named '../hello'"),
     (["hello--x", "--lang", "c"], "a plugin cannot be named 'hello--x'"),
-    (["hello"], "plugin new needs --lang; write --lang and one of c, cpp, rust, zig"),
+    (["hello"], "plugin new needs --lang; write --lang and one of c, cpp, rust, swift, zig"),
+    (["hello", "--lang", "swft"], "plugin new writes no plugins in 'swft'"),
     (["hello", "--lang", "fortran"], "plugin new writes no plugins in 'fortran'"),
     (["hello", "--lang", "c", "--kinds", "hook"], "--kinds cannot have 'hook'"),
     (["hello", "--lang", "c", "--id", "pi.hello"], "--id cannot be 'pi.hello'"),

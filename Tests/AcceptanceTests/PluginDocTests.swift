@@ -36,7 +36,11 @@ import Testing
   private static let compiled: [String: String] = {
     let folder = Folder()
     var all: [String: String] = [:]
-    for (language, ending) in [("c", "c"), ("cpp", "cpp"), ("rust", "rs"), ("zig", "zig")] {
+    let languages = [
+      ("c", "c", "notes"), ("cpp", "cpp", "notes"), ("rust", "rs", "notes"),
+      ("swift", "swift", "Notes"), ("zig", "zig", "notes"),
+    ]
+    for (language, ending, example) in languages {
       let name = "hello"
       let result = Program.runTool(
         [
@@ -49,7 +53,7 @@ import Testing
       precondition(result.status == 0, result.error)
       all[language] =
         folder.read("\(name)/hello.\(ending)")
-        + text(of: "examples/plugin-\(language)/notes.\(ending)")
+        + text(of: "examples/plugin-\(language)/\(example).\(ending)")
       all["json", default: ""] +=
         folder.read("hello/hello.json") + folder.read("hello/hello.faux.json")
     }
@@ -57,7 +61,7 @@ import Testing
   }()
 
   @Test func `the cookbook has code of every language`() {
-    #expect(Set(Self.cookbook.map(\.language)) == ["c", "cpp", "rust", "zig", "json"])
+    #expect(Set(Self.cookbook.map(\.language)) == ["c", "cpp", "rust", "swift", "zig", "json"])
   }
 
   @Test(arguments: cookbook)

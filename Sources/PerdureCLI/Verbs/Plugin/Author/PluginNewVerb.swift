@@ -53,7 +53,9 @@ enum PluginNewVerb {
       ]
       reporter.printStyled(String(decoding: EventLine.bytes(object), as: UTF8.self))
     } else {
-      reporter.print("wrote \(name): \(paths.joined(separator: ", "))")
+      let kit = Scaffold.kitFolder + "/"
+      let own = paths.filter { !$0.hasPrefix(kit) } + [kit]
+      reporter.print("wrote \(name): \(own.joined(separator: ", "))")
       reporter.print("build it:  \(name)/build")
       reporter.print("check it:  perdure plugin check \(name)/\(name).so")
       reporter.print("test it:   perdure plugin test \(name)")

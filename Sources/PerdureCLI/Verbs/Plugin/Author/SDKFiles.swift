@@ -20,6 +20,16 @@ enum SDKFiles {
     return bytes(of: number, Int32(PERDURE_SDK_CONTENT.rawValue))
   }
 
+  /// Returns the file of a name, or all below a name that ends in `/`, with the paths there.
+  static func files(_ name: String) throws(PerdureError) -> [(path: String, bytes: [UInt8])] {
+    guard name.hasSuffix("/") else { return [(name, try bytes(name))] }
+    var files: [(path: String, bytes: [UInt8])] = []
+    for full in numbers.keys.sorted() where full.hasPrefix(name) {
+      files.append((String(full.dropFirst(name.count)), try bytes(full)))
+    }
+    return files
+  }
+
   /// Returns the text of a file.
   static func text(_ name: String) throws(PerdureError) -> String {
     String(decoding: try bytes(name), as: UTF8.self)

@@ -20,7 +20,7 @@ struct ScaffoldLanguage: Sendable {
   var source: File
   /// What else is written of it.
   var files: [File]
-  /// What is copied as it is.
+  /// What is copied as it is; a name that ends in `/` stands for all that is below it.
   var kit: [String]
 
   static let all: [ScaffoldLanguage] = [
@@ -47,6 +47,14 @@ struct ScaffoldLanguage: Sendable {
       source: File(template: "rust/plugin.rs", name: "@NAME@.rs"),
       files: [manifest, build("rust")],
       kit: ["perdure.rs"]
+    ),
+    ScaffoldLanguage(
+      name: "swift",
+      runtime: "swift-static",
+      compiler: "Swift 6.3 or later for Linux",
+      source: File(template: "swift/plugin.swift", name: "@NAME@.swift"),
+      files: [manifest, build("swift")],
+      kit: ["perdure.h", "perdure.map", "swift-kit/"]
     ),
     ScaffoldLanguage(
       name: "zig",
@@ -103,7 +111,10 @@ struct Scaffold {
       files.append(File(path: path, bytes: Array(text.utf8), isProgram: file.isProgram))
     }
     for name in language.kit {
-      files.append(File(path: "\(Self.kitFolder)/\(name)", bytes: try SDKFiles.bytes(name)))
+      for (path, bytes) in try SDKFiles.files(name) {
+        let isProgram = bytes.starts(with: "#!".utf8)
+        files.append(File(path: "\(Self.kitFolder)/\(path)", bytes: bytes, isProgram: isProgram))
+      }
     }
     return files
   }
@@ -112,8 +123,13 @@ struct Scaffold {
   func write(to folder: String) throws(PerdureError) -> [String] {
     let files = try files()
     try HostText.makeFolder(folder)
-    try HostText.makeFolder("\(folder)/\(Self.kitFolder)")
+    var made: Set<Substring> = [""]
     for file in files {
+      // Each folder comes before those in it.
+      for end in file.path.indices where file.path[end] == "/" {
+        let parent = file.path[..<end]
+        if made.insert(parent).inserted { try HostText.makeFolder("\(folder)/\(parent)") }
+      }
       let kind: HostText.NewFile = file.isProgram ? .program : .plain
       try HostText.write(file.bytes, to: "\(folder)/\(file.path)", kind)
     }
