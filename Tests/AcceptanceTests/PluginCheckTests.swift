@@ -46,6 +46,11 @@ import Testing
     Broken("refuses_settings", "calls/valid", "n must be 2"),
     Broken("crashes_on_invalid", "calls/invalid", "SIGSEGV"),
     Broken("undeclared", "calls/targets", "hook:beforeTool is declared"),
+    Broken("no_handler", "calls/targets", "tool:count is declared"),
+    Broken("unnamed_tool", "calls/handlers", "it answers tool:cuont"),
+    Broken("unnamed_hook", "calls/handlers", "it answers hook:afterTool"),
+    Broken("unnamed_state", "calls/handlers", "it answers snapshot"),
+    Broken("mismatched", "calls/targets", "the manifest names tool:count, which has no handler"),
     Broken("double_completion", "calls/once", "more than once"),
     Broken("blocks_in_start", "calls/start", "it should take less than 50"),
     Broken("ignores_cancel", "calls/cancel", "its grace, after it was cancelled"),
@@ -73,14 +78,17 @@ import Testing
   ]
 
   private func build(_ name: String) -> String {
-    let isCpp = name == "shares_statics"
+    let isCpp = ["mismatched", "shares_statics"].contains(name)
     let plugin = folder.file(name + ".so")
+    let include = Fixtures.root + "/Sources/CPerdureABI/include"
+    // The standard library would export more than one function, which is another mistake.
+    let exports = name == "mismatched" ? ["-Wl,--version-script=\(include)/perdure.map"] : []
     let result = Program.runTool(
       [
         isCpp ? "g++" : "cc", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-pthread", "-I",
-        Fixtures.root + "/Sources/CPerdureABI/include", "-o", plugin,
+        include, "-o", plugin,
         Fixtures.root + "/Tests/Fixtures/Broken/\(name)." + (isCpp ? "cpp" : "c"),
-      ],
+      ] + exports,
       in: folder
     )
     precondition(result.status == 0, result.error)

@@ -377,17 +377,21 @@ static inline int32_t pdr_easy_answer(pdr_easy_call *call, const char *text) {
   return pdr_easy_complete(call, PDR_MEDIA_TEXT, text, text ? strlen(text) : 0);
 }
 
-/* Fails the call with one sentence: what went wrong, where, what to do. The model reads it. */
-static inline int32_t pdr_easy_fail(pdr_easy_call *call, const char *sentence) {
+static inline int32_t pdr_easy_fail_(pdr_easy_call *call, int32_t code, const char *sentence) {
   pdr_err err;
   if (call->answered) return PDR_E_STALE;
   call->answered = 1;
   memset(&err, 0, sizeof err);
   err.size = (uint32_t)sizeof err;
-  err.code = PDR_E_INTERNAL;
+  err.code = code;
   err.flags = PDR_ERR_USER_VISIBLE;
   err.message = pdr_easy_str(sentence);
-  return call->calls->complete(call->calls->ctx, call->call->id, PDR_E_INTERNAL, NULL, &err);
+  return call->calls->complete(call->calls->ctx, call->call->id, code, NULL, &err);
+}
+
+/* Fails the call with one sentence: what went wrong, where, what to do. The model reads it. */
+static inline int32_t pdr_easy_fail(pdr_easy_call *call, const char *sentence) {
+  return pdr_easy_fail_(call, PDR_E_INTERNAL, sentence);
 }
 
 /* Answers with a JSON object, which is copied. */
@@ -692,7 +696,8 @@ static inline int32_t pdr_easy_default_(pdr_easy_call *call) {
     return pdr_easy_answer_json(
         call, "{\"state\":{\"status\":\"terminal\",\"outcome\":{\"status\":\"aborted\"}}}");
   if (!pdr_easy_begins_(target, "tool:")) return PDR_E_UNSUPPORTED;
-  return pdr_easy_fail(call, "the manifest names a tool that PDR_EASY_PLUGIN lacks");
+  return pdr_easy_fail_(call, PDR_E_UNSUPPORTED,
+                        "the manifest names a tool that PDR_EASY_PLUGIN lacks");
 }
 
 static inline int32_t pdr_easy_start_(const pdr_calls_1 *calls, const pdr_call *call,

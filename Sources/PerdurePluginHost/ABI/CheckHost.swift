@@ -54,6 +54,11 @@ struct CheckBehaviour: Sendable {
     /// How many operations were asked for within it.
     var operations: Int
     var output: UInt64
+
+    /// Whether the target is unknown.
+    ///
+    /// A call that asked for something may pass on that this host does not do it.
+    var isRefusal: Bool { accepted == -10 || (status == -10 && operations == 0) }
   }
 
   static let stepLimit: Int64 = 10_000

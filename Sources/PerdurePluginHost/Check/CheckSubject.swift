@@ -30,6 +30,8 @@ final class CheckSubject {
 
   var manifest: Manifest { description.manifest }
   var targets: CheckTargets { CheckTargets(manifest: manifest, seed: seed) }
+  /// The texts among the constants of the file.
+  var texts: [String] { (try? ELFFile(bytes))?.texts ?? [] }
 
   /// Maps a copy of its own, as each activation does.
   func copy(_ behaviour: CheckBehaviour = CheckBehaviour()) throws -> CheckHost {

@@ -40,6 +40,27 @@ struct CheckTargets {
     manifest.tools.compactMap { tool($0, arguments: nil) } + sections + hooks + wraps + tasks + pure
   }
 
+  /// The names of all targets that the plugin may answer.
+  var declared: Set<String> {
+    var names = Set((all + migrations).map { $0.name })
+    names.formUnion(["settings.changed", "selftest"])
+    names.formUnion(manifest.tools.map { "tool:\($0.name)" })
+    names.formUnion(manifest.tools.filter { $0.prepare }.map { "tool.prepare:\($0.name)" })
+    if manifest.state != nil { names.formUnion(["snapshot", "restore"]) }
+    if !manifest.health.isEmpty { names.insert("health") }
+    return names
+  }
+
+  /// The call of a target that the manifest does not name, with what any call may have.
+  func unnamed(_ name: String) -> CheckTarget {
+    var members = call([:], "unsafe")
+    members["agent"] = Self.agent
+    members["shown"] = [:]
+    members["call"] = ["id": "check-1", "name": "read", "arguments": [:]]
+    members["task"] = ["id": 2, "input": [:], "state": ["status": "running", "checkpoint": [:]]]
+    return target(name, nil, output: name.contains("tool:"), members)
+  }
+
   /// The call of a tool; without arguments, such that fit are made; `nil` if none were found.
   func tool(_ tool: ManifestTool, arguments: JSON?) -> CheckTarget? {
     guard let arguments = arguments ?? samples(of: tool) else { return nil }

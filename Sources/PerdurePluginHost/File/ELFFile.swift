@@ -197,6 +197,20 @@ struct ELFFile {
     return slice(section.offset, section.size)
   }
 
+  /// The texts of printable characters among the constants, each once, in order.
+  var texts: [String] {
+    var seen: Set<String> = []
+    var texts: [String] = []
+    for section in sections where section.name.hasPrefix(".rodata") && section.type != Self.noBits {
+      for bytes in (slice(section.offset, section.size) ?? []).split(separator: 0)
+      where bytes.count <= Self.nameLimit && bytes.allSatisfy({ (0x20...0x7E).contains($0) }) {
+        let text = String(decoding: bytes, as: UTF8.self)
+        if seen.insert(text).inserted { texts.append(text) }
+      }
+    }
+    return texts
+  }
+
   /// The descriptor of the first note of this owner and type, or `nil`.
   func note(owner: String, type: UInt32, section name: String) -> [UInt8]? {
     if let bytes = section(name), let found = Self.note(in: bytes, owner, type) { return found }
