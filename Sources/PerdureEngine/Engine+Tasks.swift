@@ -29,10 +29,11 @@ extension Engine {
     return try await scheduler.abort(id)
   }
 
-  /// Lets a parked task run again.
-  package func retryTask(_ id: TaskID) async throws {
+  /// Lets a parked task run again; returns whether it was parked.
+  @discardableResult
+  package func retryTask(_ id: TaskID) async throws -> Bool {
     if let refusal = scheduler.refusal { throw refusal }
-    try await scheduler.retry(id)
+    return try await scheduler.retry(id)
   }
 
   /// Returns the record of a task once it is terminal on disk.

@@ -157,6 +157,26 @@ public struct HarnessWake: Sendable, Equatable {
   }
 }
 
+extension OpenStore {
+  /// Lets a parked task go on as `Harness.retryTask` does, in a store that nobody runs; nothing runs
+  /// by that.
+  ///
+  /// `limit` is the restart limit of the harness that parked it.
+  @discardableResult
+  public func retryTask(
+    _ id: TaskID,
+    limit: Int = HarnessSettings().restartLimit
+  ) async throws -> Bool {
+    let session = try await Session.open(storage, clock: SystemClock())
+    return try await session.retry(id, limit: Int64(limit))
+  }
+}
+
+extension TaskRecord {
+  /// Whether it was cut off so often in a row that it is not run again by itself.
+  package var isParked: Bool { isParked(at: Int64(HarnessSettings().restartLimit)) }
+}
+
 extension Harness {
   /// Returns a task as it is on disk, or `nil`.
   public func task(_ id: TaskID) async throws -> TaskRecord? { try await engine.task(id) }
@@ -181,8 +201,9 @@ extension Harness {
 
   /// Lets a task go on that was parked because it was cut off too often in a row.
   ///
-  /// Does nothing for another one. Throws `notFound`.
-  public func retryTask(_ id: TaskID) async throws { try await engine.retryTask(id) }
+  /// Does nothing for another one. Returns whether it was parked; throws `notFound`.
+  @discardableResult
+  public func retryTask(_ id: TaskID) async throws -> Bool { try await engine.retryTask(id) }
 
   /// Returns when no work is live but such in the background.
   ///

@@ -11,6 +11,7 @@ enum StoreRequest: Sendable {
   case compact(olderThan: Int64?)
   case approve(TaskID, choice: String?, note: String?, by: String?)
   case deny(TaskID, choice: String?, reason: String?, by: String?)
+  case retry(TaskID)
 
   /// The name under which the control socket knows it.
   var operation: String {
@@ -21,6 +22,7 @@ enum StoreRequest: Sendable {
     case .compact: "store.compact"
     case .approve: "approve"
     case .deny: "deny"
+    case .retry: "task.retry"
     }
   }
 
@@ -28,7 +30,7 @@ enum StoreRequest: Sendable {
   var conversation: ConversationID? {
     switch self {
     case .archive(let id), .unarchive(let id), .delete(let id, _): id
-    case .compact, .approve, .deny: nil
+    case .compact, .approve, .deny, .retry: nil
     }
   }
 
@@ -50,6 +52,7 @@ enum StoreRequest: Sendable {
       object["choice"] = choice.map { .string($0) }
       object["reason"] = reason.map { .string($0) }
       object["by"] = by.map { .string($0) }
+    case .retry(let id): object["task"] = id.json
     }
     return object
   }
@@ -78,6 +81,7 @@ enum StoreRequest: Sendable {
         reason: try reader.text("reason"),
         by: try reader.text("by")
       )
+    case "task.retry": self = .retry(try reader.task())
     default: return nil
     }
   }
@@ -103,6 +107,8 @@ enum StoreRequest: Sendable {
     case .deny(let id, let choice, let reason, let by):
       let approval = try await store.deny(id, choice: choice, reason: reason, by: by)
       return Self.members(approval, "denied")
+    case .retry(let id):
+      return Self.members(id, wasParked: try await store.retryTask(id))
     }
   }
 
@@ -131,6 +137,8 @@ enum StoreRequest: Sendable {
     case .deny(let id, let choice, let reason, let by):
       let approval = try await harness.deny(id, choice: choice, reason: reason, by: by)
       return Self.members(approval, "denied")
+    case .retry(let id):
+      return Self.members(id, wasParked: try await harness.retryTask(id))
     }
   }
 
@@ -177,6 +185,10 @@ enum StoreRequest: Sendable {
       "tasks": .int(summary.tasks), "submissions": .int(summary.submissions),
       "documents": .int(summary.documents),
     ]
+  }
+
+  private static func members(_ task: TaskID, wasParked: Bool) -> JSONObject {
+    ["task": task.json, "retried": .bool(wasParked)]
   }
 
   private static func members(_ approval: Approval, _ status: String) -> JSONObject {
@@ -232,6 +244,12 @@ struct ControlParameters {
     guard let id = TaskID(present("approval")) else {
       throw wrong("approval", "the number of an approval")
     }
+    return id
+  }
+
+  /// Returns the task that is named.
+  mutating func task() throws(PerdureError) -> TaskID {
+    guard let id = TaskID(present("task")) else { throw wrong("task", "the number of a task") }
     return id
   }
 

@@ -30,7 +30,7 @@ enum Outcome {
       failure = PerdureError(
         "blocked",
         "some work cannot go on: \(obstacles.joined(separator: "; "))",
-        hint: hint(first)
+        hint: hint(first, address)
       )
     }
     reporter.end(failure.map { ExitStatus($0) } ?? .ok, members, error: failure)
@@ -44,8 +44,10 @@ enum Outcome {
     }
   }
 
-  private static func hint(_ obstacle: String) -> String {
-    if obstacle.hasSuffix("is parked") { return "find out why it is cut off; it stays as it is" }
+  static func hint(_ obstacle: String, _ address: StoreAddress) -> String {
+    if obstacle.hasSuffix("is parked") {
+      return "find out why it is cut off; `\(address.command("task retry")) NUMBER` lets it go on"
+    }
     if obstacle.hasSuffix("cannot end") { return "the store is damaged; restore it from a copy" }
     return "resume it with the plugins and the version that started it"
   }

@@ -213,7 +213,7 @@ enum RunVerb {
           error: error
         )
       }
-      let error = try await stopped(id, conversation, host)
+      let error = try await stopped(id, conversation, host, address)
       let obstacles = try await host.obstacles()
       await host.close()
       reporter.end(
@@ -232,14 +232,16 @@ enum RunVerb {
   private static func stopped(
     _ id: SubmissionID,
     _ conversation: ConversationID,
-    _ host: RunningHost
+    _ host: RunningHost,
+    _ address: StoreAddress
   ) async throws -> PerdureError {
     let obstacles = try await host.obstacles()
     guard obstacles.isEmpty, try await host.isQueued(id) else {
       return PerdureError(
         "blocked",
         "the run cannot go on",
-        hint: "see what blocks it and resume it then",
+        hint: obstacles.first.map { Outcome.hint($0, address) }
+          ?? "see what blocks it and resume it then",
         cause: obstacles.first
       )
     }

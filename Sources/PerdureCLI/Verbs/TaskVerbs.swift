@@ -2,9 +2,9 @@ import Perdure
 import PerdureModel
 import PerdureValue
 
-/// `perdure task list` and `show`: the tasks of a store.
+/// `perdure task list`, `show` and `retry`: the tasks of a store.
 enum TaskVerbs {
-  static let all = [list, show]
+  static let all = [list, show, retry]
 
   private static let list = Verb(
     name: "task list",
@@ -13,7 +13,11 @@ enum TaskVerbs {
       Option(name: "all", help: "list ended tasks, too"),
       Option(name: "conversation", value: "ID", help: "only those of this conversation"),
     ],
-    notes: "What keeps a task is known only while a process works on the store.",
+    notes: """
+      What keeps a task is known only while a process works on the store, except of a parked one:
+      its process ended again and again while it ran, so it is not run any more.
+      'perdure task retry' lets it go on.
+      """,
     hasEvents: true,
     body: { try await list($0, $1) }
   )
@@ -25,6 +29,58 @@ enum TaskVerbs {
     positionals: ["ID"],
     body: { try await show($0, $1) }
   )
+
+  private static let retry = Verb(
+    name: "task retry",
+    summary: "let a parked task go on, which was cut off too often in a row",
+    options: StoreChange.options,
+    positionals: ["ID"],
+    notes: """
+      'perdure task list' says which are parked. A process that works on the store goes on with it
+      at once, and else 'perdure resume' does. It is parked again if it is cut off as often.
+      """,
+    body: { try await retry($0, $1) }
+  )
+
+  private static func retry(
+    _ arguments: ParsedArguments,
+    _ reporter: Reporter
+  ) async throws -> ExitStatus {
+    let id = try id(arguments)
+    let address = try StoreAddress(arguments)
+    let isRun = address.owner != nil
+    let result: JSONObject
+    do { result = try await StoreChange.perform(.retry(id), arguments) } catch let error
+      as PerdureError
+      where error.code == .notFound && error.message.hasPrefix("task ")
+    {
+      throw missing(id, address)
+    }
+    let goesOn = isRun ? "it goes on" : "`\(address.resumeCommand)` goes on with it"
+    StoreChange.say(
+      result["retried"] == true
+        ? "task \(id) is no longer parked; \(goesOn)" : "task \(id) is not parked",
+      .object(result),
+      reporter
+    )
+    return .ok
+  }
+
+  private static func id(_ arguments: ParsedArguments) throws -> TaskID {
+    let text = arguments.positionals.first ?? ""
+    guard let value = Int64(text), let id = TaskID(value) else {
+      throw UsageError.make("'\(text)' is no task", "give its number; 'perdure task list' lists it")
+    }
+    return id
+  }
+
+  private static func missing(_ id: TaskID, _ address: StoreAddress) -> PerdureError {
+    PerdureError(
+      .notFound,
+      "the store \(address.text) has no task \(id)",
+      hint: "'perdure task list --all' lists all"
+    )
+  }
 
   private static func list(
     _ arguments: ParsedArguments,
@@ -43,7 +99,7 @@ enum TaskVerbs {
         PageRequest(limit: 256, cursor: cursor)
       )
       for task in page.items where arguments.has("all") || task.state.status != .terminal {
-        let condition = task.state.status == .terminal ? nil : conditions[task.id]
+        let condition = TaskText.condition(of: task, conditions)
         if reporter.isJSON {
           reporter.event("task", TaskText.members(task, condition))
         } else {
@@ -74,21 +130,13 @@ enum TaskVerbs {
     _ arguments: ParsedArguments,
     _ reporter: Reporter
   ) async throws -> ExitStatus {
-    let text = arguments.positionals.first ?? ""
-    guard let value = Int64(text), let id = TaskID(value) else {
-      throw UsageError.make("'\(text)' is no task", "give its number; 'perdure task list' lists it")
-    }
+    let id = try id(arguments)
     let address = try StoreAddress(arguments)
     let reader = try await address.openReader(isNamed: arguments.has("store"))
-    guard let task = try await reader.reads.task(id) else {
-      throw PerdureError(
-        .notFound,
-        "the store \(address.text) has no task \(id)",
-        hint: "'perdure task list --all' lists all"
-      )
-    }
+    guard let task = try await reader.reads.task(id) else { throw missing(id, address) }
     await reader.close()
-    let json = try JSON.object(TaskText.members(task, await conditions(address)[id]))
+    let condition = TaskText.condition(of: task, try await conditions(address))
+    let json = JSON.object(TaskText.members(task, condition))
     if reporter.isJSON {
       reporter.printStyled(String(decoding: EventLine.bytes(json), as: UTF8.self))
     } else {
@@ -114,12 +162,25 @@ enum TaskText {
     members(task, json(condition))
   }
 
+  /// Returns what keeps a task, as far as that is known.
+  static func condition(of task: TaskRecord, _ conditions: [TaskID: JSON]) -> JSON? {
+    if task.state.status == .terminal { return nil }
+    // Without a process the record tells this alone.
+    return conditions[task.id] ?? (task.isParked ? json(.blocked(reason: parked, error: nil)) : nil)
+  }
+
   /// Returns a line about a task.
   static func line(_ task: TaskRecord, _ condition: JSON?) -> String {
     var words = ["\(task.id)", task.kind.string, "conversation \(task.conversationId)"]
-    words.append(condition.map(sentence) ?? task.state.status.rawValue)
+    if condition?["reason"]?.text == parked {
+      words.append("parked: cut off \(task.restarts ?? 0) times in a row; 'task retry \(task.id)'")
+    } else {
+      words.append(condition.map(sentence) ?? task.state.status.rawValue)
+    }
     return words.joined(separator: "  ")
   }
+
+  private static let parked = "restart_limit"
 
   private static func json(_ condition: TaskCondition) -> JSON {
     switch condition {
@@ -137,7 +198,10 @@ enum TaskText {
 
   private static func sentence(_ condition: JSON) -> String {
     let state = condition["state"]?.text ?? ""
-    if let reason = condition["reason"]?.text { return "\(state): \(reason)" }
+    if let reason = condition["reason"]?.text {
+      let error = condition["error"]?.text.map { " (\($0))" } ?? ""
+      return "\(state): \(reason)\(error)"
+    }
     if let until = condition["until"]?.int { return "\(state) until \(HostText.localTime(until))" }
     let on = condition["on"]?.array?.compactMap { $0.int }.map { "\($0)" } ?? []
     return on.isEmpty ? state : "\(state) for \(on.joined(separator: ", "))"

@@ -63,17 +63,11 @@ extension Scheduler {
 
   /// Lets a parked task run again: its count of restarts is cleared.
   ///
-  /// A task that is not parked stays as it is. Throws `notFound`.
-  func retry(_ id: TaskID) async throws {
-    try await session.commit { tx in
-      guard var record = try await session.task(id) else { throw Self.missing(id) }
-      guard record.isLive, record.state.outcome == nil, !record.abortRequested,
-        (record.restarts ?? 0) >= restartLimit
-      else { return }
-      record.restarts = nil
-      try await tx.replace(record)
-    }
+  /// A task that is not parked stays as it is. Returns whether it was; throws `notFound`.
+  func retry(_ id: TaskID) async throws -> Bool {
+    let wasParked = try await session.retry(id, limit: restartLimit)
     try enable()
+    return wasParked
   }
 
   /// Returns the record of a task once it is terminal on disk.
@@ -318,5 +312,27 @@ extension Scheduler {
     let waiters = state.withLock { $0.awaited.values(of: id.value) }.compactMap { TaskID($0) }
     // One that is to be aborted waits for nothing but what is below it.
     return waiters.filter { session.liveTask($0)?.abortRequested != true }
+  }
+}
+
+extension Session {
+  /// Clears the count of restarts of a parked task, so that it runs again where somebody runs it.
+  ///
+  /// A task that is not parked stays as it is. Returns whether it was; throws `notFound`.
+  package func retry(_ id: TaskID, limit: Int64) async throws -> Bool {
+    try await commit { tx in
+      guard var record = try await self.task(id) else { throw Scheduler.missing(id) }
+      guard record.isParked(at: limit) else { return false }
+      record.restarts = nil
+      try await tx.replace(record)
+      return true
+    }
+  }
+}
+
+extension TaskRecord {
+  /// Whether it was cut off so often in a row that it is not run again by itself.
+  package func isParked(at limit: Int64) -> Bool {
+    isLive && state.outcome == nil && !abortRequested && (restarts ?? 0) >= limit
   }
 }
