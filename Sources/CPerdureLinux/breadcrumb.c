@@ -36,6 +36,7 @@ int perdure_breadcrumb_current(perdure_breadcrumb *out) {
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { CRASHES = sizeof crashes / sizeof *crashes };
 static struct sigaction earlier[CRASHES];
+static int wants_frames;
 
 static struct iovec piece(const char *text) {
   return (struct iovec){.iov_base = (void *)text, .iov_len = strlen(text)};
@@ -67,6 +68,18 @@ static void note(const perdure_breadcrumb *current) {
   close(file);
 }
 
+long long perdure_breadcrumb_tell(int part) {
+  perdure_breadcrumb current;
+  if (!perdure_breadcrumb_current(&current)) return -ENOENT;
+  const char *text = part == PERDURE_BREADCRUMB_PLUGIN ? current.plugin : current.target;
+  return perdure_buffer_receive(text, strlen(text));
+}
+
+void perdure_breadcrumb_mark(void) {
+  perdure_breadcrumb current;
+  if (perdure_breadcrumb_current(&current)) note(&current);
+}
+
 void perdure_breadcrumb_signal_stack(void) {
   static _Thread_local char memory[16384] __attribute__((aligned(16)));
   stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory}, there;
@@ -74,9 +87,14 @@ void perdure_breadcrumb_signal_stack(void) {
   if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
 }
 
+/* Whoever sanitizes wants to tell of it, too. */
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
 static void crashed(int signal) {
   perdure_breadcrumb current;
-  if (perdure_breadcrumb_current(&current)) {
+  int is_known = perdure_breadcrumb_current(&current);
+  if (is_known) {
     struct iovec sentence[] = {
         piece("perdure: plugin "), piece(current.plugin), piece(" crashed the process in "),
         piece(current.target), piece("; what was committed is kept, and 'perdure resume' goes on\n")};
@@ -84,12 +102,16 @@ static void crashed(int signal) {
     ssize_t ignored = writev(2, sentence, sizeof sentence / sizeof *sentence);
     (void)ignored;
   }
-  /* The instruction runs again, and whoever was there before gets the signal. */
+  /* The instruction runs again, and whoever was there before gets the signal; but pages of frames of
+   * this program would bury the sentence that says which plugin it was. */
+  static const struct sigaction none = {.sa_handler = SIG_DFL};
+  int ends = is_known && !wants_frames;
   for (int i = 0; i < CRASHES; i++)
-    if (crashes[i] == signal) sigaction(signal, &earlier[i], 0);
+    if (crashes[i] == signal) sigaction(signal, ends ? &none : &earlier[i], 0);
 }
 
 void perdure_breadcrumb_report_crashes(void) {
+  wants_frames = getenv("SWIFT_BACKTRACE") != NULL || __asan_init != NULL || __tsan_init != NULL;
   struct sigaction handled = {.sa_handler = crashed, .sa_flags = SA_ONSTACK};
   for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &handled, &earlier[i]);
 }

@@ -67,7 +67,7 @@ static void exited(void) {
 
 int perdure_process_watch_exit(void (*handler)(void)) {
   exit_handler = handler;
-  return atexit(exited) == 0 ? 0 : -ENOMEM;
+  return atexit(exited) == 0 && at_quick_exit(exited) == 0 ? 0 : -ENOMEM;
 }
 
 void perdure_process_end(int status) { _exit(status); }

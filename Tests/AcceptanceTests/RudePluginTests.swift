@@ -37,15 +37,30 @@ import Testing
     #expect(!result.output.contains("noise"))
   }
 
-  @Test func `a plugin that exits the process is no success`() {
-    let result = run(["-DRUDE=exit(0)"])
+  @Test(arguments: ["exit(0)", "quick_exit(0)", "EARLY"])
+  func `a plugin that exits the process is no success, is named, and is not run again`(
+    exit: String
+  ) {
+    // Also a constructor is code of the plugin.
+    let flag = exit == "EARLY" ? "-DEARLY=if (!getenv(\"KEEP\")) exit(0)" : "-DRUDE=\(exit)"
+    let result = run([flag])
     #expect(result.status == 1)
     #expect(result.output == "")
-    #expect(result.error.contains("a plugin ended the process"))
+    let place = exit == "EARLY" ? "load" : "tool:act"
+    #expect(result.error.contains("plugin test.rude ended the process in \(place)"))
     #expect(result.error.split(separator: "\n").count == 1)
+    guard exit != "EARLY" else { return }
     let resumed = Program.run(["resume", "--store", folder.file("s.sqlite")], in: folder)
     #expect(resumed.status == 0)
     #expect(resumed.output.contains("interrupted"))
+    #expect(resumed.error.contains("safe mode: plugin test.rude is not run"))
+    #expect(resumed.error.contains("in tool:act"))
+  }
+
+  @Test func `a thread of a plugin that exits the process is no success`() {
+    let result = run(["-DRUDE=leave_elsewhere()"])
+    #expect(result.status == 1)
+    #expect(result.error.contains("a thread of a plugin ended the process"))
   }
 
   @Test func `with --json the result line tells of a plugin that exits`() {
@@ -60,6 +75,8 @@ import Testing
     let result = run(["-DRUDE=\(crash)"])
     #expect(result.status > 128)
     #expect(result.error.contains("perdure: plugin test.rude crashed the process in tool:act"))
+    // No frames of this program behind it.
+    #expect(result.error.hasSuffix("'perdure resume' goes on\n"))
     let resumed = Program.run(["resume", "--store", folder.file("s.sqlite")], in: folder)
     #expect(resumed.output.contains("interrupted"))
   }

@@ -26,6 +26,16 @@ void perdure_breadcrumb_report_crashes(void);
  * outgoing text of perdure_text.h names, with what it was in; 0 or -errno. Called before the above. */
 int perdure_breadcrumb_keep_crashes(void);
 
+/* Leaves such a file for the plugin whose code this thread runs, if any: when the plugin ends the
+ * process without a crash. */
+void perdure_breadcrumb_mark(void);
+
+enum perdure_breadcrumb_part { PERDURE_BREADCRUMB_PLUGIN = 0, PERDURE_BREADCRUMB_TARGET = 1 };
+
+/* Copies the plugin's id, or what it was in, into the incoming text of perdure_text.h; the length, or
+ * -ENOENT if this thread runs no plugin's code. */
+long long perdure_breadcrumb_tell(int part);
+
 /* Gives the calling thread a stack for signals, so that a stack that overflows is told of. */
 void perdure_breadcrumb_signal_stack(void);
 

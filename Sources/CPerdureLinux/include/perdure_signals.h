@@ -8,7 +8,7 @@
 int perdure_signals_watch(void (*first)(int signal));
 
 /* Calls `handler` when something else than `perdure_process_end` exits the process, such as a plugin
- * that calls exit(); if it returns, the status is 1. Returns 0 or -errno. */
+ * that calls exit() or quick_exit(); it runs on the thread that calls them. If it returns, the status is 1. Returns 0 or -errno. */
 int perdure_process_watch_exit(void (*handler)(void));
 
 /* Ends the process at once: no destructor runs while code of a plugin may still be running. */

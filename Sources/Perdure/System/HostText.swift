@@ -146,6 +146,15 @@ package enum HostText {
     _ = perdure_breadcrumb_keep_crashes()
   }
 
+  /// The plugin whose code this thread runs, and what it is in, if any; it also leaves the file.
+  package static func markPlugin() -> (plugin: String, target: String)? {
+    guard let plugin = text(perdure_breadcrumb_tell(Int32(PERDURE_BREADCRUMB_PLUGIN.rawValue))),
+      let target = text(perdure_breadcrumb_tell(Int32(PERDURE_BREADCRUMB_TARGET.rawValue)))
+    else { return nil }
+    perdure_breadcrumb_mark()
+    return (plugin, target)
+  }
+
   // MARK: Environment
 
   /// Returns the value of a variable, or `nil`.

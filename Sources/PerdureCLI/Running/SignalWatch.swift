@@ -34,11 +34,15 @@ enum SignalWatch {
     exitReporter.withLock { $0 = reporter }
     let code = perdure_process_watch_exit {
       guard let reporter = SignalWatch.exitReporter.withLock({ $0 }) else { return }
+      // A thread that a plugin made itself has no name.
+      let culprit = HostText.markPlugin().map {
+        "plugin \($0.plugin) ended the process in \($0.target)"
+      }
       reporter.end(
         .runFailed,
         error: PerdureError(
           "plugin_fault",
-          "a plugin ended the process",
+          culprit ?? "a thread of a plugin ended the process",
           hint: "what was committed is kept, and 'perdure resume' goes on"
         )
       )

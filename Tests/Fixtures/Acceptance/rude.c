@@ -1,4 +1,5 @@
 /* A plugin that is rude to its host's process in the way that RUDE says, when its tool is called. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "perdure_easy.h"
@@ -24,6 +25,18 @@ PDR_MANIFEST(
     " \"parameters\": {\"type\": \"object\"}}]}");
 
 __attribute__((constructor)) static void early(void) { EARLY; }
+
+/* Ends the process on a thread that the host knows nothing of. */
+static void *leave(void *unused) {
+  exit(0);
+  return unused;
+}
+
+__attribute__((unused)) static void leave_elsewhere(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, leave, NULL);
+  pthread_join(thread, NULL);
+}
 
 static int32_t act(pdr_easy_call *call) {
   RUDE;
