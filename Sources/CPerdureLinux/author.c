@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -22,6 +21,7 @@
 
 #include "buffers.h"
 #include "perdure_text.h"
+#include "perdure_watch.h"
 
 enum { most_words = 64, most_output = 1 << 20, most_files = 10000, deepest = 8, quiet_ms = 100 };
 
@@ -46,6 +46,7 @@ struct command {
 /* Protects what follows; the group is 0 while no command runs, and -1 while one is being started. */
 static pthread_mutex_t command_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t command_group;
+static int no_more_commands;
 
 static pid_t start_child(const struct command *command, int output) {
   pid_t parent = getpid(), child = fork();
@@ -95,8 +96,8 @@ static int run_command(const struct command *command, char *bytes, size_t *count
   int ends[2], status = 0;
   if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
   pthread_mutex_lock(&command_lock);
-  pid_t child = start_child(command, ends[1]);
-  int error = errno;
+  pid_t child = no_more_commands ? -1 : start_child(command, ends[1]);
+  int error = no_more_commands ? ECANCELED : errno;
   if (child > 0) {
     (void)setpgid(child, child);
     command_group = child;
@@ -170,8 +171,9 @@ int perdure_author_start(void (*done)(int status, long long count)) {
   return code;
 }
 
-void perdure_author_kill(void) {
+void perdure_author_end(void) {
   pthread_mutex_lock(&command_lock);
+  no_more_commands = 1;
   if (command_group > 0) (void)kill(-command_group, SIGKILL);
   pthread_mutex_unlock(&command_lock);
 }
@@ -220,11 +222,11 @@ static int list_entry(struct listing *listing, const char *path, int depth) {
 }
 
 static int list_folder(struct listing *listing, const char *path, int depth) {
-  static const uint32_t changes = IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM |
-                                  IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
   struct dirent **entries;
-  if (inotify_add_watch(listing->watch, path, changes | IN_ONLYDIR) < 0)
-    return depth > 0 && errno != ENOSPC ? 0 : -errno;
+  int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int number = folder < 0 ? -errno : perdure_watch_add(listing->watch, folder);
+  if (folder >= 0) close(folder);
+  if (number < 0) return depth > 0 && number != -ENOSPC ? 0 : number;
   int count = scandir(path, &entries, 0, alphasort), code = 0;
   if (count < 0) return depth > 0 ? 0 : -errno;
   for (int i = 0; i < count; i++) {
@@ -242,7 +244,6 @@ static int list_folder(struct listing *listing, const char *path, int depth) {
 
 /* Takes all that has been heard of; a wait for the rest of a change follows the first of it. */
 static int drain(int watch, int timeout) {
-  char events[8192] __attribute__((aligned(8)));
   int heard = 0;
   for (;;) {
     struct pollfd wait = {.fd = watch, .events = POLLIN};
@@ -250,19 +251,14 @@ static int drain(int watch, int timeout) {
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return -errno;
     if (ready == 0) return heard;
-    ssize_t got = read(watch, events, sizeof events);
-    if (got < 0 && errno != EINTR && errno != EAGAIN) return -errno;
+    if (wait.revents & (POLLERR | POLLNVAL)) return -EBADF;
+    (void)perdure_watch_take(watch);
     heard = 1;
     if (timeout < 0) timeout = quiet_ms;
   }
 }
 
-int perdure_watch_open(void) {
-  int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  return watch < 0 ? -errno : watch;
-}
-
-long long perdure_watch_list(int watch) {
+long long perdure_author_list(int watch) {
   char *path = perdure_buffer_take_string(), *bytes = 0;
   size_t count = 0;
   if (!path) return -errno;
@@ -294,7 +290,7 @@ static void *work_watch(void *context) {
   return 0;
 }
 
-int perdure_watch_next(int watch, void (*done)(int code)) {
+int perdure_author_next(int watch, void (*done)(int code)) {
   struct waiting *waiting = malloc(sizeof *waiting);
   if (!waiting) return -ENOMEM;
   *waiting = (struct waiting){.watch = watch, .done = done};
@@ -302,8 +298,6 @@ int perdure_watch_next(int watch, void (*done)(int code)) {
   if (code != 0) free(waiting);
   return code;
 }
-
-void perdure_watch_close(int watch) { (void)close(watch); }
 
 /* ---------------------------------------------------------------- folders */
 

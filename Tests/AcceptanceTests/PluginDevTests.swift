@@ -181,4 +181,27 @@ import Testing
     #expect(left.output == "")
     #expect(!folder.has("hello/hello.so"))
   }
+
+  @Test(arguments: [(["--once"], SIGTERM, 143), ([], SIGINT, 130)])
+  func `a signal during a build ends it with all that it started`(
+    more: [String],
+    signal: Int32,
+    status: Int
+  ) throws {
+    let path = folder.file("building")
+    try #require(unsafe mkfifo(path, 0o600) == 0)
+    folder.write(
+      "#!/bin/sh\nexec 3> '\(path)'\necho begun >&3\nsleep 1000; true\n",
+      to: "hello/build"
+    )
+    let dev = Program.start(["plugin", "dev", self.path] + more, in: folder)
+    // What the build started has the other end until it is gone.
+    let alive = unsafe open(path, O_RDONLY)
+    defer { close(alive) }
+    var bytes = [UInt8](repeating: 0, count: 64)
+    #expect(unsafe read(alive, &bytes, bytes.count) == 6)
+    dev.signal(signal)
+    #expect(Int(dev.wait().status) == status)
+    #expect(unsafe read(alive, &bytes, bytes.count) == 0)
+  }
 }

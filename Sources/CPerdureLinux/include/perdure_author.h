@@ -14,24 +14,20 @@
  * with a NUL behind it. One at a time: -EBUSY. Nothing is left to do when this fails. */
 int perdure_author_start(void (*done)(int status, long long count));
 
-/* Kills the program that runs with its whole group; done still follows. */
-void perdure_author_kill(void);
+/* Kills the program that runs with its whole group, for which done still follows, and lets no other one
+ * begin: -ECANCELED. */
+void perdure_author_end(void);
 
-/* Opens a watch that hears of changes in folders. */
-int perdure_watch_open(void);
-
-/* Lists the files below the folder at the outgoing path, and lets the watch hear of changes in each
- * folder on the way. A line for each: path below the folder, size, time of the last change and number
+/* Lists the files below the folder at the outgoing path, and lets the watch of perdure_watch.h hear of
+ * changes in each folder on the way. A line for each: path below the folder, size, time of the last change and number
  * of the file, with tabs between them. Left out is what begins with a dot, what cannot be an input of a
  * build (.so, .o, .a, ~), and what compilers put into folders of their own (target, zig-out). At most
  * 10,000 files, else -E2BIG; the length. */
-long long perdure_watch_list(int watch);
+long long perdure_author_list(int watch);
 
 /* Calls `done` on a thread of its own once something has changed and nothing more did for a tenth of a
  * second, or at once if something has changed since the last list. */
-int perdure_watch_next(int watch, void (*done)(int code));
-
-void perdure_watch_close(int watch);
+int perdure_author_next(int watch, void (*done)(int code));
 
 /* Makes a private folder with a new name in $TMPDIR, or else in /tmp; the length of its path. */
 long long perdure_folder_temporary(void);

@@ -37,8 +37,8 @@ package enum HostCommand {
     )
   }
 
-  /// Kills the program that runs, with all that it started.
-  package static func kill() { perdure_author_kill() }
+  /// Kills the program that runs, with all that it started, and lets no other one begin.
+  package static func end() { perdure_author_end() }
 
   private static func finish(_ outcome: Outcome) {
     let continuation = waiter.withLock { waiter in
@@ -58,14 +58,14 @@ package final class FolderWatch: Sendable {
 
   /// Opens a watch; throws `notFound` if the path names no folder that may be read.
   package init(path: String) throws(PerdureError) {
-    let watch = perdure_watch_open()
+    let watch = perdure_watch_make()
     guard watch >= 0 else { throw Self.error(path, Int64(watch)) }
     self.path = path
     self.watch = watch
     _ = try files()
   }
 
-  deinit { perdure_watch_close(watch) }
+  deinit { perdure_file_close(watch) }
 
   private static func error(_ path: String, _ code: Int64) -> PerdureError {
     PerdureError(
@@ -80,7 +80,7 @@ package final class FolderWatch: Sendable {
   /// is another value after a change.
   package func files() throws(PerdureError) -> [String: String] {
     HostText.put(Array(path.utf8))
-    let count = perdure_watch_list(watch)
+    let count = perdure_author_list(watch)
     guard count >= 0 else { throw Self.error(path, count) }
     var files: [String: String] = [:]
     for line in String(decoding: HostText.take(count), as: UTF8.self).split(separator: "\n") {
@@ -94,7 +94,7 @@ package final class FolderWatch: Sendable {
   package func change() async throws(PerdureError) {
     let code = await withCheckedContinuation { continuation in
       Self.waiter.withLock { $0 = continuation }
-      let code = perdure_watch_next(watch) { FolderWatch.finish($0) }
+      let code = perdure_author_next(watch) { FolderWatch.finish($0) }
       if code != 0 { Self.finish(code) }
     }
     guard code == 0 else { throw Self.error(path, Int64(code)) }

@@ -125,8 +125,8 @@ enum PluginDevVerb {
     let (events, news) = AsyncStream<Event>.makeStream()
     SignalWatch.handle { [isEnding = cycle.isEnding] signal in
       isEnding.set()
-      HostCommand.kill()
       news.yield(.signal(signal))
+      HostCommand.end()
     }
     func begin(_ memory: DevCycle.Memory) -> Task<Void, Never> {
       Task {
@@ -143,6 +143,8 @@ enum PluginDevVerb {
     for await event in events {
       switch event {
       case .signal(let signal): return ExitStatus(signal: signal)
+      // The signal that cut the cycle off comes next.
+      case .cycled where cycle.isEnding.isSet: continue
       case .cycled(let result, let newer):
         memory = newer
         let end = try result.get()
