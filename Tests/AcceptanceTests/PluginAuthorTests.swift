@@ -282,6 +282,42 @@ import Testing
     #expect(result.output.contains("local.hello 0.1.0: 1 script, 1 failed"))
   }
 
+  @Test(arguments: ["", "/libraries.ffi.json"])
+  func `a description of functions is tested like a plugin`(file: String) {
+    let result = perdure("plugin", "test", Fixtures.root + "/examples/plugin-ffi" + file)
+    #expect(result.status == 0, "\(result.output)")
+    #expect(
+      result.output == "ok      libraries.faux.json\nexample.libraries 1.0.0: 1 script, 0 failed\n"
+    )
+  }
+
+  @Test(arguments: [("unwind", "the plugin panicked: no luck"), ("abort", "crashed (SIGABRT)")])
+  func `a panic of a plugin in Rust costs its call only`(strategy: String, sentence: String) throws
+  {
+    let path = new("rust")
+    let source = folder.read("hello/hello.rs")
+    let changed = source.replacing(
+      "    if name.is_empty()",
+      with: "    if name == \"Ada\" {\n        panic!(\"no luck\");\n    }\n    if name.is_empty()"
+    )
+    #expect(changed != source)
+    folder.write(changed, to: "hello/hello.rs")
+    let built = Program.runTool(["RUSTC=rustc -C panic=\(strategy)", path + "/build"], in: folder)
+    #expect(built.status == 0, "\(built.error)")
+    let result = Program.run(
+      [
+        "run", "--store", folder.file("s.sqlite"), "--plugin", path + "/hello.so", "--isolation",
+        "runner", "--faux", path + "/hello.faux.json", "Greet Ada.",
+      ],
+      in: folder
+    )
+    #expect(result.status == 0)
+    #expect(result.error.contains(sentence), "\(result.error)")
+    // The call behind it is answered as if nothing had been.
+    let log = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder)
+    #expect(log.output.contains("the name must have from 1 to 255 bytes"))
+  }
+
   @Test func `a script that does not end is given up`() {
     let path = new()
     #expect(build(path).status == 0)

@@ -119,7 +119,7 @@ enum PluginCheckVerb {
       reporter.printStyled(String(decoding: EventLine.bytes(.object(object)), as: UTF8.self))
     } else {
       let name = plugin.map { "\($0.id) \($0.version)" } ?? path
-      var sentence = "\(name): \(findings.count) tests, \(failed) failed"
+      var sentence = "\(name): \(Counted.text(findings.count, "test")), \(failed) failed"
       if skipped > 0 { sentence += ", \(skipped) skipped" }
       reporter.print(sentence + ", seed \(seed)")
       if failed > 0 {

@@ -40,6 +40,7 @@ enum PluginInspectVerb {
     ]
     let needed = (plugin.json["needed"]?.array ?? []).compactMap { $0.text }
     if !needed.isEmpty { lines.append("  needs     \(needed.joined(separator: ", "))") }
+    if let words = words(of: manifest?["permissions"]) { lines.append("  may       \(words)") }
     lines += contributions(manifest)
     lines += plugin.warnings.map { "warning: \($0)" }
     return lines.joined(separator: "\n")
@@ -49,18 +50,36 @@ enum PluginInspectVerb {
   static func contributions(_ manifest: JSON?) -> [String] {
     var lines: [String] = []
     for tool in manifest?["tools"]?.array ?? [] { lines += describe(tool) }
-    for (key, title) in [
-      ("sections", "section"), ("hooks", "hook"), ("wraps", "wrap"), ("tasks", "task"),
-    ] as [(JSONString, String)] {
-      for item in manifest?[key]?.array ?? [] {
-        let name =
-          ["name", "key", "point", "tool", "section", "type"].lazy.compactMap {
-            item[$0]?.text
-          }.first ?? "?"
-        lines.append("\(title) \(name)")
-      }
+    func add(_ key: JSONString, _ line: (JSON) -> String) {
+      lines += (manifest?[key]?.array ?? []).map(line)
+    }
+    add("sections") { "section \($0["key"]?.text ?? "?")" }
+    add("hooks") { hook in
+      let tools = (hook["tools"]?.array ?? []).compactMap { $0.text }
+      let place = tools.isEmpty ? "" : " of \(tools.joined(separator: ", "))"
+      return "hook \(hook["point"]?.text ?? "?")\(place), \(hook["role"]?.text ?? "observer")"
+    }
+    add("wraps") { wrap in
+      wrap["tool"]?.text.map { "wrap of the tool \($0)" }
+        ?? "wrap of the section \(wrap["section"]?.text ?? "?")"
+    }
+    add("tasks") { "task \($0["type"]?.text ?? "?"), version \($0["version"]?.int ?? 1)" }
+    add("documents") { document in
+      let scope = document["scope"]?.text.map { " of a \($0)" } ?? ""
+      return
+        "document \(document["kind"]?.text ?? "?")\(scope), version \(document["version"]?.int ?? 1)"
     }
     return lines
+  }
+
+  /// What a plugin asks for, in words; `nil` if that is nothing.
+  static func words(of permissions: JSON?) -> String? {
+    var words: [String] = []
+    for (key, value) in permissions?.object ?? [:] where value != false && value != .null {
+      let text = value.text ?? (value.array?.compactMap { $0.text }.joined(separator: ", "))
+      words.append(value == true ? key.string : "\(key.string): \(text ?? value.compactText)")
+    }
+    return words.isEmpty ? nil : words.joined(separator: "; ")
   }
 
   private static func describe(_ tool: JSON) -> [String] {

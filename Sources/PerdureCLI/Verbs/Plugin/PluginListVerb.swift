@@ -83,14 +83,18 @@ enum PluginListVerb {
     if let running = plugin["running"] {
       let version = running["version"]?.text ?? ""
       let other = version == plugin["version"]?.text ? "" : " \(version)"
-      marks.append("running\(other), \(running["calls"]?.array?.count ?? 0) calls")
+      marks.append("running\(other), \(calls(running))")
       if running["degraded"] == true { marks.append("degraded") }
     }
     for old in plugin["draining"]?.array ?? [] {
-      marks.append("\(old["version"]?.text ?? "") drains, \(old["calls"]?.array?.count ?? 0) calls")
+      marks.append("\(old["version"]?.text ?? "") drains, \(calls(old))")
     }
     if let retired = plugin["retired"]?.int, retired > 0 { marks.append("\(retired) retired") }
     return marks.joined(separator: "; ")
+  }
+
+  private static func calls(_ running: JSON) -> String {
+    Counted.text(running["calls"]?.array?.count ?? 0, "call")
   }
 
   private static func describe(_ object: JSONObject) -> String {
@@ -112,7 +116,7 @@ enum PluginListVerb {
     let marks = marks(object)
     if !marks.isEmpty { add("in use", marks) }
     if let permissions = object["manifest"]?["permissions"] {
-      add("may", permissions.compactText)
+      add("may", PluginInspectVerb.words(of: permissions))
     }
     for line in PluginInspectVerb.contributions(object["manifest"]) { lines.append(line) }
     return lines.joined(separator: "\n")

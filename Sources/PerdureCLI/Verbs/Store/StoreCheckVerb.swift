@@ -52,17 +52,13 @@ enum StoreCheckVerb {
     reporter.end(status, members)
   }
 
-  private static func counted(_ count: Int, _ noun: String) -> String {
-    count == 1 ? "1 \(noun)" : "\(count) \(noun)s"
-  }
-
   private static func summary(_ checkup: StoreCheckup, _ address: StoreAddress) -> String {
     guard checkup.damages == 0 else {
       let count = checkup.damages == 1 ? "1 thing is" : "\(checkup.damages) things are"
       return "\(count) broken in \(address.text)"
     }
     let visited = checkup.visited.map {
-      " (\(counted($0.conversations, "conversation")), \(counted($0.tasks, "task")))"
+      " (\(Counted.text($0.conversations, "conversation")), \(Counted.text($0.tasks, "task")))"
     }
     return "nothing is broken in \(address.text)\(visited ?? "")"
   }

@@ -32,7 +32,7 @@ enum StoreExportVerb {
     }
     let path = HostText.absolutePath(file)
     let count = try await StoreExport.run(site, to: path)
-    reporter.print("exported \(address.text) to \(path) (\(count) lines)")
+    reporter.print("exported \(address.text) to \(path) (\(Counted.text(Int(count), "line")))")
     return .ok
   }
 }

@@ -39,7 +39,7 @@ enum StoreImportVerb {
       let object: JSON = ["store": .string(site.path), "lines": .int(count)]
       reporter.printStyled(String(decoding: EventLine.bytes(object), as: UTF8.self))
     } else {
-      reporter.print("imported \(count) lines into \(site.path)")
+      reporter.print("imported \(Counted.text(Int(count), "line")) into \(site.path)")
     }
     return .ok
   }

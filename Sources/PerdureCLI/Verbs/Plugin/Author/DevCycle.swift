@@ -132,7 +132,7 @@ struct DevCycle: Sendable {
       ["tests": .int(findings.count), "failed": .int(failed.count), "findings": .array(failed)]
     )
     tell(
-      "checked: \(findings.count) tests, \(failed.count) failed"
+      "checked: \(Counted.text(findings.count, "test")), \(failed.count) failed"
         + (failed.isEmpty ? "" : ", seed \(seed); what runs stays as it is")
     )
     guard failed.isEmpty else {

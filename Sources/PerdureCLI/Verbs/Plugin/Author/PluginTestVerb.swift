@@ -54,10 +54,10 @@ enum PluginTestVerb {
       ),
       Option(name: "json", help: "write one JSON object"),
     ],
-    positionals: ["DIR|FILE.so"],
+    positionals: ["DIR|FILE"],
     notes: """
-      Of a folder the one plugin in it is tested, with all scripts; of a file those named like
-      it, NAME.faux.json and NAME.….faux.json, if there are any. Each script has a store in
+      A plugin is a .so or an .ffi.json. Of a folder the one in it is tested, with all scripts; of
+      a file those named like it, NAME.faux.json and NAME.….faux.json, if there are any. Each script has a store in
       memory and an empty conversation. A script may say what is asked: "prompt".
       Transcripts have no ids and no times: <id>, <time>, <uuid> and <folder> stand for what
       changes from run to run. Approvals are denied. Exit status 1 if one differs.
@@ -110,9 +110,11 @@ enum PluginTestVerb {
   private struct Place {
     var library: String
     var folder: String
-    /// The name of the library without its ending, if that was named.
+    /// The name of the file without its ending, if that was named.
     var stem: String?
   }
+
+  private static let endings = [".so", ".ffi.json"]
 
   private static func place(of path: String) throws -> Place {
     let full = HostText.fullPath(path) ?? HostText.absolutePath(path)
@@ -122,10 +124,12 @@ enum PluginTestVerb {
       return Place(
         library: full,
         folder: "/" + parts.dropLast().joined(separator: "/"),
-        stem: name.hasSuffix(".so") ? String(name.dropLast(3)) : name
+        stem: endings.first { name.hasSuffix($0) }.map { String(name.dropLast($0.count)) } ?? name
       )
     }
-    let libraries = try HostText.files(inFolder: full).filter { $0.hasSuffix(".so") }
+    let libraries = try HostText.files(inFolder: full).filter { name in
+      endings.contains { name.hasSuffix($0) }
+    }
     guard let library = libraries.first, libraries.count == 1 else {
       let builds = HostText.kind(ofPath: full + "/build") == .file
       throw PerdureError(
@@ -234,7 +238,7 @@ enum PluginTestVerb {
       ]
       reporter.printStyled(String(decoding: EventLine.bytes(object), as: UTF8.self))
     } else {
-      let scripts = results.count == 1 ? "1 script" : "\(results.count) scripts"
+      let scripts = Counted.text(results.count, "script")
       reporter.print("\(plugin.id) \(plugin.version): \(scripts), \(failed) failed")
       if failed > 0 { reporter.print("if that is right, accept it with --update") }
     }
