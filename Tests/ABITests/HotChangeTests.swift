@@ -438,4 +438,75 @@ struct HotChangeTests {
     #expect(error?.code == "plugins_busy")
     #expect(try bench.installation.list().count == 1)
   }
+
+  // MARK: Trust
+
+  @Test func `a version that is signed runs in the process of the host from then on`() async throws
+  {
+    let (bench, signer) = (try InstallBench(), try Signer())
+    try await bench.installation.install(InstallBench.copy(), InstallBench.unsigned)
+    let hot = try await HotBench.open(
+      bench.folder,
+      configure: { $0.runner = Place.program },
+      change: { $0.isolation = nil }
+    )
+    #expect(try hot.plugins.plugin("test.versions").running?.isolation == .runner)
+    _ = try await hot.plugins.upgrade(
+      InstallBench.signed("1.1.0", by: signer),
+      InstallBench.trusting(signer)
+    )
+    #expect(try hot.plugins.plugin("test.versions").running?.isolation == .inProcess)
+    #expect(try await hot.ask().contains("1.1.0"))
+    await hot.plugins.waitUntilDrained()
+    try await hot.close()
+  }
+
+  @Test func `a running host takes another signer only when it is to be trusted from then on`()
+    async throws
+  {
+    let (bench, signer, other) = (try InstallBench(), try Signer(), try Signer())
+    try await bench.installation.install(
+      InstallBench.signed(by: signer),
+      InstallBench.trusting(signer)
+    )
+    let hot = try await HotBench.open(bench.folder)
+    let newer = try InstallBench.signed("1.1.0", by: other)
+    let error = await #expect(throws: PerdureError.self) {
+      try await hot.plugins.upgrade(newer, InstallBench.trusting(other))
+    }
+    #expect(error?.message.contains("belongs to the signer") == true)
+    #expect(try hot.runningVersion() == "1.0.0")
+    var choices = try InstallBench.trusting(other)
+    choices.replacesSigner = true
+    _ = try await hot.plugins.upgrade(newer, choices)
+    #expect(try hot.runningVersion() == "1.1.0")
+    // Whom it trusted before is somebody else now.
+    let late = try InstallBench.signed("1.2.0", by: signer)
+    await #expect(throws: PerdureError.self) {
+      try await hot.plugins.upgrade(late, InstallBench.trusting(signer))
+    }
+    #expect(try await hot.ask().contains("1.1.0"))
+    try await hot.close()
+  }
+
+  @Test func `a plugin that is pinned while the host runs counts where it was not selected`()
+    async throws
+  {
+    let hot = try await HotBench.running()
+    func ask() async throws -> String {
+      let conversation = try await hot.harness.createConversation(
+        agent: .init(model: Models.fauxModel, extensions: .only([]))
+      )
+      return try await conversation.submit("?").answer()
+    }
+    #expect(try await !ask().contains("1.0.0"))
+    var choices = PluginChoices()
+    choices.isPinned = true
+    _ = try await hot.plugins.enable("test.versions", choices)
+    #expect(try await ask().contains("1.0.0"))
+    choices.isPinned = false
+    _ = try await hot.plugins.enable("test.versions", choices)
+    #expect(try await !ask().contains("1.0.0"))
+    try await hot.close()
+  }
 }

@@ -46,6 +46,38 @@ import Testing
     }
   }
 
+  @Test func `a migration whose process dies is asked for again`() async throws {
+    let folder = try Fixtures.folder()
+    var form = Desk.Form()
+    form.location = .sqlite(at: folder + "/store.sqlite")
+    let sleeping: JSON = [
+      "status": "sleeping", "until": 9_000_000_000_000, "checkpoint": ["phase": "third"],
+    ]
+    let script: JSON = [
+      "crash": .string(JSONString(folder + "/crashed")),
+      "first": ["complete": ["state": sleeping]], "abort": ["complete": Self.done],
+    ]
+    try await Place.$current.withValue(.runner) {
+      let id = try await Desk.with(form) { desk in
+        let record = try await desk.job(script, waits: false)
+        await desk.harness.waitUntilQuietForTests(record.id)
+        return record.id
+      }
+      form.version = 2
+      form.migrates = [1]
+      try await Desk.with(form) { [form] desk in
+        // The mark wakes it, and its code is that of the new version.
+        _ = try await desk.harness.abortTask(id)
+        let record = try await desk.harness.waitForTask(id)
+        #expect(record.version == Int64(form.version))
+        #expect(record.state.outcome?.isCompleted == true)
+        #expect(desk.reports.messages("plugin_died").count == 1)
+        #expect(desk.reports.messages("migration_failed") == [])
+      }
+    }
+    #expect(FileManager.default.fileExists(atPath: folder + "/crashed"))
+  }
+
   @Test(arguments: [("run", 1), ("safe", 2)])
   func `a call of an unsafe tool is not made again, one of a safe tool is`(
     tool: String,

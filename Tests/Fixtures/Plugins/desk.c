@@ -433,9 +433,20 @@ static int32_t answer(pdr_id id, const char *before, pdr_str value, const char *
   return code;
 }
 
+/* Ends the process if the script says "crash" and there is no file of that name yet. */
+static void crash_once(pdr_str body) {
+  pdr_str name;
+  char path[512];
+  if (!pdr_easy_find(body, "script.crash", &name) || !pdr_easy_text(name, path, sizeof path)) return;
+  if (access(path, F_OK) == 0) return;
+  close(open(path, O_WRONLY | O_CREAT, 0600));
+  abort();
+}
+
 static int32_t migrate_task(pdr_id id, pdr_str input) {
   pdr_str body, refuse;
   if (!pdr_easy_member(input, "input", &body)) return PDR_E_INVALID;
+  crash_once(body);
   if (pdr_easy_member(body, "refuse", &refuse)) return fail(id, "this task cannot be migrated");
   return answer(id, "{\"input\":", body, ",\"checkpoint\":{\"phase\":\"third\",\"migrated\":true}}");
 }
