@@ -27,7 +27,7 @@ enum Main {
       SignalWatch.handleByEnding(reporter)
       guard let verb = choice.verb else {
         guard let unknown = choice.unknown else {
-          reporter.print(Help.overview)
+          reporter.print(choice.group.map { Help.overview(of: $0) } ?? Help.overview)
           finish(reporter, arguments.isEmpty ? .usage : .ok)
         }
         throw unknownVerb(unknown)
@@ -47,6 +47,8 @@ enum Main {
   private struct Choice {
     var verb: Verb?
     var unknown: String?
+    /// The first word of the verbs that help is asked for about.
+    var group: String?
     var rest: [String] = []
   }
 
@@ -63,15 +65,21 @@ enum Main {
       }
     }
     if words.dropFirst().contains(where: { ["-h", "--help"].contains($0) }), isGroup(first) {
-      return Choice()
+      return Choice(group: first)
     }
-    let isGroup = isGroup(first) && words.count > 1
-    return Choice(unknown: isGroup ? "\(first) \(words[1])" : first)
+    // A first word that is misspelt is known by the second one.
+    let isWhole = words.count > 1 && !words[1].hasPrefix("-") && !isVerb(first)
+    guard isWhole else { return Choice(unknown: first) }
+    let whole = "\(first) \(words[1])"
+    let isMeant = Suggestion.nearest(to: whole, among: Help.verbs.map { $0.name }) != nil
+    return Choice(unknown: isGroup(first) || isMeant ? whole : first)
   }
 
   private static func isGroup(_ word: String) -> Bool {
     Help.verbs.contains { $0.name.hasPrefix(word + " ") }
   }
+
+  private static func isVerb(_ word: String) -> Bool { Help.verbs.contains { $0.name == word } }
 
   private static func unknownVerb(_ unknown: String) -> PerdureError {
     let names = Help.verbs.map { $0.name }
@@ -82,9 +90,12 @@ enum Main {
         "write \(members.joined(separator: ", "))"
       )
     }
+    let groups = Set(
+      names.compactMap { $0.split(separator: " ").dropLast().first.map(String.init) }
+    )
     return UsageError.make(
       "there is no verb '\(unknown)'",
-      Suggestion.sentence(for: unknown, among: names)
+      Suggestion.sentence(for: unknown, among: names + groups.sorted())
         ?? "the verbs are \(names.joined(separator: ", "))"
     )
   }

@@ -21,10 +21,13 @@ package enum HostChannel {
     HostText.put(Array(path.utf8))
     let code = perdure_channel_listen { HostChannel.tell($0, $1) }
     guard code < 0 else { return }
+    let isTaken = HostText.kind(ofPath: path) != .nothing
     throw PerdureError(
       .invalidConfiguration,
       "no control socket can be made at \(path)",
-      hint: "the store must be in a folder whose file system has sockets",
+      hint: isTaken
+        ? "something else is there: remove it, or move the store"
+        : "the store must be in a folder whose file system has sockets",
       cause: HostText.reason(Int64(code))
     )
   }

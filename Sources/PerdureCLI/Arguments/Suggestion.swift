@@ -1,9 +1,13 @@
 /// Finds what somebody may have meant.
 enum Suggestion {
   /// Returns the word that differs in at most a third of its letters, if there is one.
+  ///
+  /// Of one or two letters most words are near; only one other letter in its place counts there.
   static func nearest(to text: String, among words: [String]) -> String? {
     let ranked = words.map { (word: $0, distance: distance(Array(text), Array($0))) }
     guard let best = ranked.min(by: { $0.distance < $1.distance }) else { return nil }
+    let isShort = min(text.count, best.word.count) < 3
+    if isShort, best.distance != 1 || text.count != best.word.count { return nil }
     return best.distance <= max(1, best.word.count / 3) ? best.word : nil
   }
 

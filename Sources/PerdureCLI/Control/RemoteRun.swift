@@ -52,7 +52,7 @@ struct RemoteRun: Sendable {
     throw PerdureError(
       .invalidConfiguration,
       "the process that works on the store runs it in another way",
-      hint: "leave --approvals out, or end that process with 'perdure close' first",
+      hint: "leave --approvals out, or end that process with `\(address.command("close"))` first",
       cause: "there it is --approvals \(word)"
     )
   }

@@ -87,6 +87,11 @@ enum Remedy {
     case .conversationArchived:
       let id = error.details?["conversation"]?.int.map { " \($0)" } ?? ""
       error.hint = "run `perdure conversation unarchive\(id) \(store)`"
+    case .invalidConfiguration where error.hint?.contains("'perdure close'") == true:
+      error.hint = error.hint?.replacing("'perdure close'", with: "`\(address.command("close"))`")
+    case .conversationBusy where error.hint == nil:
+      error.hint =
+        "let the prompt wait with --when-busy follow-up, or change what is done with steer"
     case .conversationBusy where error.hint?.contains("abort") == true,
       .conversationInUse where error.hint?.contains("abort") == true:
       error.hint = "run `\(address.resumeCommand)`, which ends when the work is done"

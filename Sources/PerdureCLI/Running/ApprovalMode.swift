@@ -65,6 +65,13 @@ enum ApprovalText {
   static func error(_ approvals: [Approval], _ address: StoreAddress) -> PerdureError {
     let ids = approvals.map { "\($0.id)" }.joined(separator: ", ")
     let first = approvals.first.map { "\($0.id)" } ?? "ID"
+    if case .memory = address {
+      return PerdureError(
+        .approvalRequired,
+        "a call waited for an approval, and the store in memory is gone",
+        hint: "give --store PATH, so that it can be decided later"
+      )
+    }
     return PerdureError(
       .approvalRequired,
       approvals.count == 1
@@ -75,13 +82,15 @@ enum ApprovalText {
   }
 
   /// Makes the error of a run in which calls were denied because nobody could be asked.
-  static func denied(_ count: Int) -> PerdureError {
-    PerdureError(
+  static func denied(_ count: Int, _ address: StoreAddress) -> PerdureError {
+    // What is decided later must be kept somewhere until then.
+    let store = if case .memory = address { "--store PATH and " } else { "" }
+    return PerdureError(
       .approvalRequired,
       count == 1
         ? "a call was denied, because nobody could be asked"
         : "\(count) calls were denied, because nobody could be asked",
-      hint: "run it with --approvals wait to decide about such calls"
+      hint: "run it with \(store)--approvals wait to decide about such calls"
     )
   }
 }
@@ -136,8 +145,9 @@ final class DenialCount: Sendable {
 
   func add() { count.withLock { $0 += 1 } }
 
-  var error: PerdureError? {
+  /// Makes the error of what was denied, if anything was.
+  func error(_ address: StoreAddress) -> PerdureError? {
     let count = count.withLock { $0 }
-    return count == 0 ? nil : ApprovalText.denied(count)
+    return count == 0 ? nil : ApprovalText.denied(count, address)
   }
 }

@@ -25,7 +25,7 @@ enum Outcome {
         failure = ApprovalText.error(pending, address)
       }
     }
-    if failure == nil { failure = host.denial }
+    if failure == nil { failure = host.denial(address) }
     if failure == nil, let first = obstacles.first {
       failure = PerdureError(
         "blocked",

@@ -107,6 +107,14 @@ enum RunOptions {
   ///
   /// What is not given is as it was, if there is something that it was.
   static func resolve(_ arguments: ParsedArguments, recorded: RunRecord?) throws -> RunRecord {
+    // What is written wrongly is told before what is missing.
+    let (isolation, durability) = (
+      try arguments.choice("isolation", Isolation.self),
+      try arguments.choice("durability", Durability.self)
+    )
+    let retries = try arguments.number("max-retries", in: 0...1_000)
+    let turns = try arguments.number("max-turns", in: 0...1_000_000)
+    let tokens = try arguments.number("max-tokens", in: 0...1_000_000_000_000)
     var record = try base(arguments, recorded)
     if arguments.has("plugin") {
       record.plugins = try plugins(arguments.all("plugin"))
@@ -115,8 +123,8 @@ enum RunOptions {
     }
     record.pluginFolder = try pluginFolder(arguments, recorded)
     record.installed = try installed(record)
-    if let word = try arguments.choice("isolation", Isolation.self) { record.isolation = word }
-    if let word = try arguments.choice("durability", Durability.self) { record.durability = word }
+    if let isolation { record.isolation = isolation }
+    if let durability { record.durability = durability }
     if let name = arguments.value("api-key-env") {
       guard isVariable(name) else {
         throw UsageError.make(
@@ -126,14 +134,9 @@ enum RunOptions {
       }
       record.keyVariable = name
     }
-    if let number = try arguments.number("max-retries", in: 0...1_000) {
-      record.maxRetries = Int(number)
-    }
-    if let number = try arguments.number("max-turns", in: 0...1_000_000) {
-      record.maxTurns = Int(number)
-    }
-    record.maxTokens =
-      try arguments.number("max-tokens", in: 0...1_000_000_000_000) ?? record.maxTokens
+    if let retries { record.maxRetries = Int(retries) }
+    if let turns { record.maxTurns = Int(turns) }
+    if let tokens { record.maxTokens = tokens }
     if arguments.has("require-approval") {
       record.approvedTools = arguments.all("require-approval")
     }

@@ -290,7 +290,7 @@ final class RunningHost: Sendable {
   }
 
   /// Why a run that ended otherwise well is none that a script should pass over, or `nil`.
-  var denial: PerdureError? { denials.error }
+  func denial(_ address: StoreAddress) -> PerdureError? { denials.error(address) }
 
   /// Aborts all work with everything below it, and returns when it has ended.
   func abortAll() async throws { try await harness.abortAll() }

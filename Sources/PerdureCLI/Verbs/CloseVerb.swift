@@ -18,7 +18,9 @@ enum CloseVerb {
     _ reporter: Reporter
   ) async throws -> ExitStatus {
     let address = try StoreAddress(arguments)
+    if case .memory = address { throw StoreAddress.gone }
     guard let client = try ControlClient.connect(address) else {
+      guard address.exists else { throw address.missing(isNamed: arguments.has("store")) }
       guard let owner = address.owner else {
         StoreChange.say(
           "nobody works on \(address.text)",

@@ -13,22 +13,36 @@ enum Help {
   /// Verbs that only this program itself uses.
   static let hidden = [PluginCheckVerb.one]
 
+  /// Returns the help of the verbs that begin with a word.
+  static func overview(of group: String) -> String {
+    """
+    Usage: perdure \(group) VERB [options]
+
+    \(list(verbs.filter { $0.name.hasPrefix(group + " ") }))
+
+    'perdure \(group) VERB --help' lists the options of a verb.
+    """
+  }
+
+  private static func list(_ verbs: [Verb]) -> String {
+    let width = verbs.map { $0.name.count }.max() ?? 0
+    return verbs.map { "  \(padded($0.name, width))  \($0.summary)" }.joined(separator: "\n")
+  }
+
   /// Returns the help of the whole program.
   static var overview: String {
-    let width = verbs.map { $0.name.count }.max() ?? 0
-    let lines = verbs.map { "  \(padded($0.name, width))  \($0.summary)" }
-    return """
-      perdure \(PerdureVersion.perdure): durable AI agents, extended by shared libraries
+    """
+    perdure \(PerdureVersion.perdure): durable AI agents, extended by shared libraries
 
-      Usage: perdure VERB [options]
+    Usage: perdure VERB [options]
 
-      \(lines.joined(separator: "\n"))
+    \(list(verbs))
 
-      'perdure VERB --help' lists the options of a verb.
-      Exit status: 0 ok, 1 run failed, 2 usage, 3 configuration, 4 authentication,
-      5 plugin refused, 6 limit reached, 7 approval, 8 store in use, 75 try again later,
-      130 and 143 interrupted.
-      """
+    'perdure VERB --help' lists the options of a verb.
+    Exit status: 0 ok, 1 run failed, 2 usage, 3 configuration, 4 authentication,
+    5 plugin refused, 6 limit reached, 7 approval, 8 store in use, 75 try again later,
+    130 and 143 interrupted.
+    """
   }
 
   /// Returns the help of one verb.

@@ -24,6 +24,18 @@ enum ServeVerb {
     body: { try await run($0, $1) }
   )
 
+  /// Throws if somebody works on the store, with what can be done about that.
+  private static func refuseIfServed(_ address: StoreAddress) async throws {
+    guard let client = try ControlClient.connect(address) else { return }
+    let process = try await client.ask("hello")["process"]?.int.map { "process \($0)" }
+    throw PerdureError(
+      .storeInUse,
+      "\(process ?? "another process") works on \(address.text) already",
+      hint: "`\(address.command("run")) PROMPT` lets it answer a prompt, and"
+        + " `\(address.command("close"))` ends it"
+    )
+  }
+
   private static func run(
     _ arguments: ParsedArguments,
     _ reporter: Reporter
@@ -40,6 +52,9 @@ enum ServeVerb {
       throw UsageError.make("--approvals cannot be 'ask' here", "use wait or deny")
     }
     let approvals = try arguments.has("approvals") ? ApprovalMode(arguments) : .wait
+    try await refuseIfServed(address)
+    // What cannot be run leaves no empty store behind.
+    if !address.exists { _ = try RunOptions.resolve(arguments, recorded: nil).models() }
     let store = try await address.open(
       durability: try arguments.choice("durability", Durability.self) ?? .full,
       isOwn: !arguments.has("store")

@@ -42,7 +42,10 @@ struct ToolExecution {
       // Before the call is answered: the next one may be made as soon as this one is over.
       pass.leave()
       if !end.fill(result) {
-        runtime.report("the tool '\(tool.name)' answered after its call had been given up")
+        runtime.report(
+          "the tool '\(tool.name)' answered after its call had been given up; let it end when it is"
+            + " cancelled, or give it a longer deadline or grace"
+        )
       }
     }
     let timers = CallTimers()

@@ -169,7 +169,10 @@ struct PluginRefusal: Error, Sendable {
   init(path: String) throws(PluginRefusal) {
     guard let handle = unsafe dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) else {
       let text = unsafe dlerror().map { unsafe String(cString: $0) } ?? "no reason given"
-      throw PluginRefusal(code: 0, message: text)
+      // The path is that of a private copy, which says nothing to anybody.
+      let front = "\(path): "
+      let message = text.hasPrefix(front) ? String(text.dropFirst(front.count)) : text
+      throw PluginRefusal(code: 0, message: message)
     }
     unsafe self.handle = handle
   }
