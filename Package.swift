@@ -68,6 +68,11 @@ let package = Package(
 
     // L3
     .target(
+      name: "PerdureCodingTools",
+      dependencies: ["PerdureModel", "PerdureValue"],
+      swiftSettings: safe
+    ),
+    .target(
       name: "PerdureEngine",
       dependencies: ["PerdureModel", "PerdureValue"],
       swiftSettings: safe
@@ -108,8 +113,9 @@ let package = Package(
     .target(
       name: "Perdure",
       dependencies: [
-        "CPerdureLinux", "PerdureEngine", "PerdureModel", "PerdurePluginHost", "PerdureProviders",
-        "PerdureSandbox", "PerdureStorage", "PerdureValue",
+        "CPerdureLinux", "PerdureCodingTools", "PerdureEngine", "PerdureModel",
+        "PerdurePluginHost", "PerdureProviders", "PerdureSandbox", "PerdureStorage",
+        "PerdureValue",
       ],
       swiftSettings: safe
     ),

@@ -6,7 +6,8 @@ import Testing
 private let mayImport: [String: Set<String>] = {
   let base: Set = ["PerdureValue", "PerdureModel"]
   let adapters: Set = [
-    "PerdureEngine", "PerdureStorage", "PerdureSandbox", "PerdureProviders", "PerdurePluginHost",
+    "PerdureCodingTools", "PerdureEngine", "PerdureStorage", "PerdureSandbox", "PerdureProviders",
+    "PerdurePluginHost",
   ]
   let below = base.union(adapters).union(["Perdure", "CPerdureABI", "CPerdureLinux"])
   return [
@@ -18,6 +19,7 @@ private let mayImport: [String: Set<String>] = {
     "CPerdureSDK": [],
     "PerdureValue": [],
     "PerdureModel": ["PerdureValue"],
+    "PerdureCodingTools": base,
     "PerdureEngine": base,
     "PerdureStorage": base.union(["CSQLite", "CPerdureLinux", "CPerdureSQLite"]),
     "PerdureSandbox": base.union(["CPerdureLinux"]),

@@ -1,3 +1,5 @@
+import PerdureValue
+
 extension Base64 {
   /// Gives the bytes, or `nil` for a text that `encode` would not give.
   package static func decodeExactly(_ text: some StringProtocol) -> [UInt8]? {

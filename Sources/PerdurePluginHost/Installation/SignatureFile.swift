@@ -1,4 +1,5 @@
 package import PerdureModel
+import PerdureValue
 
 /// What a file `NAME.minisig` says: who signed a file, and a comment that is signed with it.
 package struct SignatureFile: Sendable {

@@ -1,4 +1,5 @@
 package import PerdureModel
+import PerdureValue
 
 /// The public key of whoever signs plugins, as minisign has it.
 package struct SignerKey: Sendable, Hashable {

@@ -1,9 +1,8 @@
 import PerdureModel
-import PerdurePluginHost
 import PerdureValue
 
 /// The tool `read`.
-struct ReadTool: Sendable {
+struct ReadTool: CodingTool {
   let options: CodingToolOptions
 
   private static let headBytes = 8_192
@@ -27,11 +26,11 @@ struct ReadTool: Sendable {
           "limit": ["type": "integer", "minimum": 1, "description": "How many lines to show."],
         ],
       ]
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let offset = Int(clamping: call.arguments["offset"]?.int ?? 1)
     let limit = call.arguments["limit"]?.int.map { Int(clamping: $0) }
     guard offset >= 1, limit.map({ $0 >= 1 }) ?? true else {

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `ls`.
-struct ListTool: Sendable {
+struct ListTool: CodingTool {
   let options: CodingToolOptions
 
   private static let usual = 500
@@ -25,11 +25,11 @@ struct ListTool: Sendable {
         ],
       ],
       replay: .safe
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let limit = Int(clamping: call.arguments["limit"]?.int ?? Int64(Self.usual))
     guard limit > 0 else { throw PerdureError(.invalidInput, "the limit \(limit) shows nothing") }
     let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? ".")

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `write`.
-struct WriteTool: Sendable {
+struct WriteTool: CodingTool {
   let options: CodingToolOptions
 
   var tool: Tool {
@@ -20,11 +20,11 @@ struct WriteTool: Sendable {
           "content": ["type": "string", "description": "All that the file shall hold."],
         ],
       ]
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? "")
     let bytes = Array((call.arguments["content"]?.text ?? "").utf8)
     try await FileLanes.shared.run(env, path) { try await env.writeFile(path, bytes) }

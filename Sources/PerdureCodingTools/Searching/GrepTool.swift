@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `grep`.
-struct GrepTool: Sendable {
+struct GrepTool: CodingTool {
   let options: CodingToolOptions
 
   var tool: Tool {
@@ -33,11 +33,11 @@ struct GrepTool: Sendable {
         ],
       ],
       replay: .safe
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let arguments = call.arguments
     let path = try await ToolPaths(env, options).resolve(arguments["path"]?.text ?? ".")
     var search = try GrepSearch(

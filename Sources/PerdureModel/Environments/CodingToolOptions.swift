@@ -1,6 +1,3 @@
-public import PerdureModel
-import PerdureValue
-
 /// Choices about the coding tools.
 public struct CodingToolOptions: Sendable {
   /// A command before it runs.
@@ -9,6 +6,19 @@ public struct CodingToolOptions: Sendable {
     public var cwd: String?
     public var variables: [String: String]
     public var inheritsVariables: Bool
+
+    /// Makes a command as it runs if nobody changes it.
+    public init(
+      command: String,
+      cwd: String? = nil,
+      variables: [String: String] = [:],
+      inheritsVariables: Bool = true
+    ) {
+      self.command = command
+      self.cwd = cwd
+      self.variables = variables
+      self.inheritsVariables = inheritsVariables
+    }
   }
 
   /// An image that is to be shown to a model.
@@ -49,44 +59,4 @@ public struct CodingToolOptions: Sendable {
 
   /// Makes the default choices.
   public init() {}
-}
-
-extension Extension {
-  /// The extension `coding-tools`, with which a model works on the files of its environment: `read`,
-  /// `write`, `edit`, `ls`, `grep` and `glob`; with `shell` also `bash`, for environments that run
-  /// commands.
-  ///
-  /// All of them use the environment of the conversation alone, and fail where there is none.
-  public static func codingTools(
-    shell: Bool,
-    _ options: CodingToolOptions = CodingToolOptions()
-  ) -> Extension {
-    var tools = [
-      ReadTool(options: options).tool, WriteTool(options: options).tool,
-      EditTool(options: options).tool, ListTool(options: options).tool,
-      GrepTool(options: options).tool, GlobTool(options: options).tool,
-    ]
-    if shell { tools.append(BashTool(options: options).tool) }
-    return Extension(name: "coding-tools", tools: tools)
-  }
-}
-
-/// The most that a call shows of a file or an output.
-enum ShownLimits {
-  static let maxBytes = 51_200
-  static let maxLines = 2_000
-}
-
-extension ToolCall {
-  /// The environment of the call; throws where there is none.
-  func requireEnvironment() throws -> any Environment {
-    guard let env else {
-      throw PerdureError(
-        .invalidConfiguration,
-        "this conversation has no environment, so there are no files to work with",
-        hint: "open the store with one"
-      )
-    }
-    return env
-  }
 }

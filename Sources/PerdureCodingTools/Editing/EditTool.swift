@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `edit`.
-struct EditTool: Sendable {
+struct EditTool: CodingTool {
   let options: CodingToolOptions
 
   private static let mostBytes = 256 << 20
@@ -34,7 +34,7 @@ struct EditTool: Sendable {
         ],
       ],
       preparingArguments: { try Self.prepared($0) },
-      execute: { call in try await run(call) }
+      execute: { call in try await run(CodingCall(call, options)) }
     )
   }
 
@@ -54,8 +54,8 @@ struct EditTool: Sendable {
     return .object(object)
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let edits = (call.arguments["edits"]?.array ?? []).map { edit in
       TextEdit(oldText: edit["oldText"]?.text ?? "", newText: edit["newText"]?.text ?? "")
     }

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `bash`.
-struct BashTool: Sendable {
+struct BashTool: CodingTool {
   let options: CodingToolOptions
 
   var tool: Tool {
@@ -33,20 +33,14 @@ struct BashTool: Sendable {
           "fullOutputPath": ["type": "string"], "exitCode": ["type": "integer"],
         ],
       ]
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
     var command = call.arguments["command"]?.text ?? ""
     if let prefix = options.commandPrefix { command = "\(prefix)\n\(command)" }
-    var execution = CodingToolOptions.Execution(
-      command: command,
-      cwd: nil,
-      variables: [:],
-      inheritsVariables: true
-    )
-    if let prepare = options.prepareCommand { execution = try await prepare(execution, call) }
+    var execution = CodingToolOptions.Execution(command: command)
+    execution = try await call.commands.prepare(execution)
     let choices = ExecutionOptions(
       cwd: execution.cwd,
       variables: execution.variables,
@@ -59,12 +53,10 @@ struct BashTool: Sendable {
       window: call.outputWindow
     )
     do {
-      let result = try await env.execute(.shell(execution.command), choices) { chunk in
-        try call.host.output(JSONString(chunk.text), skipped: chunk.skipped)
-      }
-      return try shown(result, call)
+      let result = try await call.commands.run(.shell(execution.command), choices)
+      return try await shown(result, call)
     } catch let error as ExecutionError {
-      if let path = error.spillPath { try? call.host.diagnostic(Self.kept(path)) }
+      if let path = error.spillPath { try? await call.commands.remark(Self.kept(path)) }
       throw error
     }
   }
@@ -74,8 +66,8 @@ struct BashTool: Sendable {
     return ToolDiagnostic(.info, "\(what) is in \(path)", code: "full_output")
   }
 
-  private func shown(_ result: ExecutionResult, _ call: ToolCall) throws -> ToolResult {
-    let retained = try call.host.retainedOutput()
+  private func shown(_ result: ExecutionResult, _ call: CodingCall) async throws -> ToolResult {
+    let retained = try await call.commands.retained()
     var output: JSONObject = [
       "output": .string(retained.text), "truncated": .bool(retained.truncated),
       "exitCode": .int(Int64(result.exitCode)),

@@ -2,7 +2,7 @@ import PerdureModel
 import PerdureValue
 
 /// The tool `glob`.
-struct GlobTool: Sendable {
+struct GlobTool: CodingTool {
   let options: CodingToolOptions
 
   private static let usual = 1_000
@@ -26,11 +26,11 @@ struct GlobTool: Sendable {
         ],
       ],
       replay: .safe
-    ) { call in try await run(call) }
+    ) { call in try await run(CodingCall(call, options)) }
   }
 
-  private func run(_ call: ToolCall) async throws -> ToolResult {
-    let env = try call.requireEnvironment()
+  func run(_ call: CodingCall) async throws -> ToolResult {
+    let env = call.env
     let limit = Int(clamping: call.arguments["limit"]?.int ?? Int64(Self.usual))
     let pattern = call.arguments["pattern"]?.text ?? ""
     guard limit > 0, !pattern.isEmpty else {
