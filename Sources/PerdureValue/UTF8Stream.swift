@@ -24,6 +24,9 @@ package struct UTF8Stream: Sendable {
     return Self.repaired(pending[...])
   }
 
+  /// How many bytes at the end may be the beginning of a character whose rest is yet to come.
+  package static func unfinished(of bytes: [UInt8]) -> Int { bytes.count - completeEnd(of: bytes) }
+
   private static func repaired(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
     bytes.isEmpty ? [] : Array(String(decoding: bytes, as: UTF8.self).utf8)
   }

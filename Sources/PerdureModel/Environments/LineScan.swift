@@ -70,7 +70,12 @@ public struct LineScanner: Sendable {
 
   /// Takes the next bytes of the file.
   public mutating func take(_ bytes: [UInt8]) {
-    guard var held = beginning else { return scan(bytes[...]) }
+    take(bytes, newlines: bytes.count { $0 == 0x0A })
+  }
+
+  /// Takes the next bytes of the file, of which the number of LF is known.
+  package mutating func take(_ bytes: [UInt8], newlines: Int) {
+    guard var held = beginning else { return takeRest(bytes, newlines) }
     // Whether the file begins with a mark is known after three bytes.
     held += bytes
     guard held.count >= 3 else {
@@ -78,6 +83,30 @@ public struct LineScanner: Sendable {
       return
     }
     begin(held)
+  }
+
+  private mutating func takeRest(_ bytes: [UInt8], _ newlines: Int) {
+    guard isSelected, limit - line > newlines, decoder.isIdle else { return scan(bytes[...]) }
+    // All of it is selected: text that is right needs no look at each of its lines. What may be the
+    // beginning of a character is left to the decoder.
+    let whole = bytes.endIndex - UTF8Stream.unfinished(of: bytes)
+    guard (try? UTF8Span(validating: bytes.span.extracting(0..<whole))) != nil else {
+      return scan(bytes[...])
+    }
+    if newlines > 0 {
+      if firstLineEnd == nil, let first = bytes.firstIndex(of: 0x0A) {
+        firstLineEnd = position + Int64(first)
+        firstLineBytes = decoded + Int64(first)
+      }
+      if let last = bytes.lastIndex(of: 0x0A) {
+        lastLineStart = position + Int64(last) + 1
+        end = position + Int64(last)
+      }
+    }
+    position += Int64(whole)
+    decoded += Int64(whole)
+    line += newlines
+    if whole < bytes.count { scan(bytes[whole...]) }
   }
 
   /// Whether bytes with this many LF hold nothing of the selected lines, so that they need not be

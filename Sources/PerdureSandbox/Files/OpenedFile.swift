@@ -71,7 +71,7 @@ final class OpenedFile: FileReader {
         if scanner.passesOver(newlines: count) {
           scanner.pass(bytes: piece.count, newlines: count)
         } else {
-          scanner.take(piece)
+          scanner.take(piece, newlines: count)
         }
         offset += Int64(piece.count)
       }
