@@ -61,7 +61,11 @@ extension OperationRun {
         }
       }
       var end: JSONObject = ["exitCode": .int(Int64(result.exitCode))]
-      if let path = result.spillPath { end["spillPath"] = .string(path) }
+      if let path = result.spillPath {
+        end["spillPath"] = .string(path)
+        end["spillTruncated"] = .bool(result.spillTruncated)
+      }
+      end["confinement"] = result.confinement?.json
       return .object(end)
     }
   }

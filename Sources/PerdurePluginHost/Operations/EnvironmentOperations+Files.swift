@@ -43,6 +43,7 @@ extension OperationRun {
       "kind": .string(info.kind.rawValue), "size": .int(info.size), "mtimeMs": .int(info.mtimeMs),
     ]
     if let target = info.target { object["target"] = .string(target) }
+    if let version = info.version { object["version"] = .string(version.mark) }
     return .object(object)
   }
 
@@ -126,6 +127,19 @@ extension OperationRun {
     }
   }
 
+  /// What is known of what `path` is, a handle or a path; absent if nothing is there.
+  func fileInfo(_ input: Arguments) async throws -> JSONObject {
+    let env = try await environment(.read, input)
+    let path = input.text("path")
+    if let file = call?.files.file(path) { return ["info": Self.json(try await file.info())] }
+    do {
+      return ["info": Self.json(try await env.fileInfo(path))]
+    } catch {
+      guard error.code == .notFound else { throw error }
+      return [:]
+    }
+  }
+
   func findLines(_ input: Arguments) async throws -> JSONObject {
     let start = Int(clamping: input.integer("startLine") ?? 0)
     let end = input.integer("endLine").map { Int(clamping: $0) }
@@ -141,7 +155,9 @@ extension OperationRun {
     let env = try await environment(.write, input)
     let path = input.text("path")
     switch input.text("mode") {
-    case "replace": try await env.writeFile(path, try content(input), expecting: nil)
+    case "replace":
+      let version = input["expecting"]?.text.map { FileVersion($0) }
+      try await env.writeFile(path, try content(input), expecting: version)
     case "append": try await env.appendFile(path, try content(input))
     case "truncate":
       guard let size = input.integer("size") else { throw wrong("no size", "/size") }

@@ -36,14 +36,7 @@ extension OperationSchema {
       ]
     ) { run, input in .object(["path": .string(try await run.environmentPath(input))]) },
     environment("env.stat", reading, [.needs("path", .text)]) { run, input in
-      let env = try await run.environment(.read, input)
-      do {
-        let info = try await env.fileInfo(input.text("path"))
-        return .object(["info": OperationRun.json(info)])
-      } catch let error as FileError {
-        guard error.code == .notFound else { throw error }
-        return .object([:])
-      }
+      .object(try await run.fileInfo(input))
     },
     environment("env.open", reading, [.needs("path", .text), .takes("noFollow", .bool)]) {
       run,
@@ -88,6 +81,7 @@ extension OperationSchema {
       [
         .needs("path", .text), .needs("mode", .word(["replace", "append", "truncate", "flush"])),
         .takes("bytes", .object), .takes("text", .text), .takes("size", .count),
+        .takes("expecting", .text),
       ]
     ) { run, input in
       try await run.writeFile(input)
