@@ -9,6 +9,7 @@
 #include "perdure_channel.h"
 #include "perdure_clock.h"
 #include "perdure_command.h"
+#include "perdure_confine.h"
 #include "perdure_copies.h"
 #include "perdure_executor.h"
 #include "perdure_files.h"

@@ -14,6 +14,13 @@ public enum EnvironmentChoice: Sendable {
   /// The folder that a conversation has chosen counts, else `cwd`, else that of this process.
   /// Commands get `variables`, or else those of this process but for what looks like a key.
   case local(cwd: String? = nil, shell: String? = nil, variables: [String: String]? = nil)
+  /// A folder of this machine in a sandbox: what the policy does not show is not there, for tools and for
+  /// commands.
+  ///
+  /// The folder that a conversation has chosen is one in the sandbox. All conversations share its scratch
+  /// files and its loopback; `perConversation` with `Environments.sandbox` gives each its own. One that
+  /// was ended from outside is built again.
+  case sandbox(SandboxPolicy)
   /// An environment of the application's own, for all conversations.
   case custom(any Environment)
   /// What the closure makes for a conversation, each time one is needed; it should keep what it has
@@ -29,6 +36,12 @@ public enum EnvironmentChoice: Sendable {
     case .local(let cwd, let shell, let variables):
       let whole = try TreeEnvironment.local(cwd: cwd, shell: shell, variables: variables)
       return { target in try target.cwd.map { try whole.working(in: $0) } ?? whole }
+    case .sandbox(let policy):
+      let slot = try SandboxSlot(policy)
+      return { target in
+        let whole = try slot.environment()
+        return try target.cwd.map { try whole.working(in: $0) } ?? whole
+      }
     case .custom(let environment): return { _ in environment }
     case .perConversation(let make): return make
     }
@@ -45,6 +58,18 @@ public enum Environments {
     cwd: String? = nil
   ) throws(PerdureError) -> any Environment {
     try TreeEnvironment.directory(at: folder, cwd: cwd)
+  }
+
+  /// Builds a sandbox on a folder; `cwd` is a path in it, by default the workspace. It ends with the last
+  /// reference.
+  ///
+  /// Throws `sandbox_policy` for a policy that cannot be, and `sandbox_unavailable` with the stage, the
+  /// number of the error and a remedy where this machine cannot give what it requires.
+  public static func sandbox(
+    _ policy: SandboxPolicy,
+    cwd: String? = nil
+  ) throws(PerdureError) -> any Environment {
+    try TreeEnvironment.sandbox(policy, cwd: cwd)
   }
 
   /// Opens the machine's own files and shell, unconfined.

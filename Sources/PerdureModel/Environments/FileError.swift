@@ -87,13 +87,22 @@ public struct ExecutionError: Error, Sendable, Equatable {
   public var hint: String?
   /// Where the output of the command is, if it was kept in a file.
   public var spillPath: String?
+  /// The limit that ended the command, as `memory` or `output`; absent: none did.
+  public var limit: String?
 
   /// Makes an error.
-  public init(_ code: Code, _ message: String, hint: String? = nil, spillPath: String? = nil) {
+  public init(
+    _ code: Code,
+    _ message: String,
+    hint: String? = nil,
+    spillPath: String? = nil,
+    limit: String? = nil
+  ) {
     self.code = code
     self.message = message
     self.hint = hint
     self.spillPath = spillPath
+    self.limit = limit
   }
 }
 
@@ -104,6 +113,7 @@ extension ExecutionError: CustomStringConvertible {
   public var general: PerdureError {
     var details: JSONObject = ["code": .string(code.rawValue)]
     if let spillPath { details["spillPath"] = .string(spillPath) }
+    if let limit { details["limit"] = .string(limit) }
     return PerdureError(.execution, message, hint: hint, details: .object(details))
   }
 }

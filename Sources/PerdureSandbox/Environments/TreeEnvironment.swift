@@ -11,6 +11,10 @@ package final class TreeEnvironment: Environment {
   private let home: VirtualPath
   private let temporaryFolder: VirtualPath
   private let commands: CommandRunner?
+  /// Those on which files are used.
+  private let threads: WorkThreads
+  /// Absent outside of a sandbox.
+  private let sandbox: SandboxHost?
 
   init(
     id: String,
@@ -19,8 +23,12 @@ package final class TreeEnvironment: Environment {
     home: VirtualPath,
     temporaryFolder: VirtualPath,
     commands: CommandRunner?,
-    confinement: Confinement
+    confinement: Confinement,
+    threads: WorkThreads = .shared,
+    sandbox: SandboxHost? = nil
   ) {
+    self.threads = threads
+    self.sandbox = sandbox
     self.id = id
     self.tree = tree
     base = cwd
@@ -39,7 +47,9 @@ package final class TreeEnvironment: Environment {
       home: home,
       temporaryFolder: temporaryFolder,
       commands: commands,
-      confinement: confinement
+      confinement: confinement,
+      threads: threads,
+      sandbox: sandbox
     )
   }
 
@@ -101,7 +111,7 @@ package final class TreeEnvironment: Environment {
     let path = try path(text)
     if Task.isCancelled { throw FileError.aborted(path.text) }
     let tree = tree
-    return try await WorkThreads.shared.run {
+    return try await threads.run {
       Result { () throws(FileError) in try body(tree, path) }
     }
     .get()
@@ -163,6 +173,10 @@ package final class TreeEnvironment: Environment {
   }
 
   package func remove(_ text: String, recursive: Bool, force: Bool) async throws(FileError) {
+    // What the host keeps for commands to read, only the host can remove.
+    if let kept = sandbox?.outputs, let name = kept.name(of: try path(text)) {
+      return try kept.remove(name, force: force)
+    }
     try await run(text) { (tree, path) throws(FileError) in
       try tree.remove(path, recursive: recursive, force: force)
     }
@@ -198,7 +212,7 @@ package final class TreeEnvironment: Environment {
     let path = try path(text)
     if Task.isCancelled { throw FileError.aborted(path.text) }
     let result = await withTaskCancellationHandler {
-      await WorkThreads.shared.run { [tree] in
+      await threads.run { [tree] in
         Result { () throws(FileError) in
           var listing = try TreeListing(tree, path, bounds) { isCancelled.isSet }
           return try listing.run()
@@ -219,7 +233,7 @@ package final class TreeEnvironment: Environment {
     for target in targets {
       resolved.append(TreeWatch.Target(path: try path(target.path), target: target))
     }
-    let watch = TreeWatch(tree, resolved, onChange)
+    let watch = TreeWatch(tree, resolved, threads, onChange)
     try await watch.start()
     return watch
   }
@@ -242,7 +256,9 @@ package final class TreeEnvironment: Environment {
       throw ExecutionError(.aborted, "the command was cancelled before it began")
     }
     let folder: Descriptor
+    let place: VirtualPath
     do {
+      place = try path(options.cwd ?? cwd)
       folder = try await run(options.cwd ?? cwd) { (tree, path) throws(FileError) in
         let found = try tree.findFolder(path)
         return try asking(path) { () throws(SystemFailure) in try found.reopen(.folder) }
@@ -255,8 +271,17 @@ package final class TreeEnvironment: Environment {
       default: throw ExecutionError(.spawnError, error.message, hint: error.hint)
       }
     }
-    return try await commands.execute(command, options, in: folder, onOutput)
+    return try await commands.execute(command, options, in: folder, place, onOutput)
   }
 
   package func cleanup() async { commands?.cleanup() }
+
+  /// Whether commands can still be run and files used: a sandbox may have been ended from outside.
+  package var isAlive: Bool { sandbox?.isAlive ?? true }
+
+  /// Ends a sandbox with all in it and removes what it kept on the host; nothing works afterwards.
+  package func close() async {
+    commands?.cleanup()
+    sandbox?.close()
+  }
 }

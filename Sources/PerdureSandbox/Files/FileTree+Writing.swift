@@ -173,7 +173,7 @@ extension FileTree {
     _ body: (Descriptor) throws(SystemFailure) -> Void
   ) throws(FileError) {
     let (file, entry) = try openFile(path, mode)
-    guard entry.links > 1, reach != .machine else {
+    guard entry.links > 1, !changesOtherNames else {
       return try asking(path, "written") { () throws(SystemFailure) in try body(file) }
     }
     let old = try find(path)

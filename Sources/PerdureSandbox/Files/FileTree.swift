@@ -9,10 +9,24 @@ import PerdureModel
 final class FileTree: Sendable {
   let root: Descriptor
   let reach: Reach
+  /// What no operation changes.
+  let protection: ProtectedPaths
+  /// Whether files with other names are changed in their place, so that the others change, too.
+  let changesOtherNames: Bool
+  /// Whether the kernel's own files below `/proc` are kept from tools, which may do more than commands.
+  let hidesKernelFiles: Bool
 
-  init(root: Descriptor, reach: Reach) {
+  init(
+    root: Descriptor,
+    reach: Reach,
+    protection: ProtectedPaths = ProtectedPaths([]),
+    isSandbox: Bool = false
+  ) {
     self.root = root
     self.reach = reach
+    self.protection = protection
+    changesOtherNames = reach == .machine && !isSandbox
+    hidesKernelFiles = isSandbox
   }
 
   // MARK: Finding
@@ -50,6 +64,10 @@ final class FileTree: Sendable {
       )
     case .other: throw FileError.notRegular(path)
     }
+    if hidesKernelFiles, found.fileSystem == Self.kernelFiles {
+      throw FileError(SystemFailure(EACCES), path)
+    }
+    if mode != .read { try requireChangeable(found, path) }
     let doing = mode == .read ? "read" : "written"
     return try asking(path, doing) { () throws(SystemFailure) in
       (try found.reopen(mode), entry)
@@ -70,9 +88,14 @@ final class FileTree: Sendable {
     }
     do {
       let folder = try root.open(path.parent.below, folder: true, reach: reach)
+      try requireChangeable(name, in: folder, path, doing)
       return (folder, FileName(name))
-    } catch {
+    } catch let error as SystemFailure {
       throw FileError(error, path, doing)
+    } catch let error as FileError {
+      throw error
+    } catch {
+      throw FileError(.unknown, "\(error)", path: path.text)
     }
   }
 
@@ -149,6 +172,7 @@ final class FileTree: Sendable {
         throw FileError(error, path, "created")
       }
       let above = try folderCreating(path.parent)
+      try requireChangeable(name, in: above, path, "created")
       do {
         try above.makeFolder(FileName(name))
       } catch {

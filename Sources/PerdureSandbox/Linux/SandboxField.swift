@@ -1,3 +1,5 @@
+package import PerdureModel
+
 /// How strongly a command is confined; the numbers are those of the launcher's messages.
 package enum SandboxTier: UInt64, Sendable, CaseIterable {
   case namespaces = 1
@@ -12,13 +14,6 @@ package enum SandboxNetwork: UInt64, Sendable {
   /// Listeners that the host serves, and nothing else.
   case allow = 2
   case host = 3
-}
-
-/// What a policy can require; a launch that cannot give it fails.
-package enum SandboxGuarantee: String, Sendable, CaseIterable {
-  case fsRead, fsWrite, network, processes, signals, killTree
-  case processLimit = "limits.pids"
-  case memoryLimit = "limits.memory"
 }
 
 /// A directory or file of the host that is shown to commands.
@@ -93,7 +88,7 @@ package enum SandboxField: Sendable {
   case debugger
   case holder
   case cgroup(String)
-  case require(SandboxGuarantee)
+  case require(SandboxPolicy.Guarantee)
   case withoutProc
   case deadline(milliseconds: UInt64)
   /// The launcher sends a descriptor of the root that commands see.

@@ -1,5 +1,6 @@
 import CPerdureLinux
 package import PerdureModel
+import PerdureValue
 import Synchronization
 
 /// A sandbox that was started: the host's ends of its pipes, and the ways to end it.
@@ -11,7 +12,14 @@ package final class SandboxLaunch: Sendable {
     case output, errors, records
   }
 
-  private let ends: perdure_sandbox
+  let output: Descriptor
+  let errors: Descriptor
+  /// Where the launcher's records are read.
+  let records: Descriptor
+  private let control: Descriptor
+  private let process: Int32
+  /// Can be read once the launcher has ended; absent for an order.
+  let handle: Descriptor?
   /// The writing end of the lifeline, -1 once it is closed.
   private let lifeline: Mutex<Int32>
   private let reaped = Mutex<Int32?>(nil)
@@ -28,8 +36,9 @@ package final class SandboxLaunch: Sendable {
     guard result == 0 else {
       throw PerdureError(
         "sandbox_unavailable",
-        "the launcher of sandboxes at \(program) cannot be started (error \(-result))",
-        hint: "install perdure-sandbox beside this program"
+        "the launcher of sandboxes at \(program) cannot be started: \(SystemFailure(result).text)",
+        hint: "install perdure-sandbox of this version there",
+        details: ["errno": .int(Int64(-result))]
       )
     }
     self.init(raw)
@@ -42,29 +51,32 @@ package final class SandboxLaunch: Sendable {
   ) throws(PerdureError) {
     var raw = perdure_sandbox()
     let result = unsafe order.bytes.withUnsafeBytes {
-      unsafe perdure_sandbox_order(holder.ends.control, $0.baseAddress, Int64($0.count), &raw)
+      unsafe perdure_sandbox_order(holder.control.number, $0.baseAddress, Int64($0.count), &raw)
     }
     guard result == 0 else {
       throw PerdureError(
         "sandbox_unavailable",
-        "the holder of the sandbox takes no order (error \(-result))",
-        hint: "start the environment again"
+        "the sandbox has ended: its holder takes no order (\(SystemFailure(result).text))",
+        hint: "try again; a new one is made where the host can",
+        details: ["errno": .int(Int64(-result))]
       )
     }
     self.init(raw)
   }
 
   private init(_ ends: perdure_sandbox) {
-    self.ends = ends
+    output = Descriptor(ends.output)
+    errors = Descriptor(ends.errors)
+    records = Descriptor(ends.status)
+    control = Descriptor(ends.control)
+    process = ends.process
+    handle = ends.handle < 0 ? nil : Descriptor(ends.handle)
     lifeline = Mutex(ends.lifeline)
   }
 
   deinit {
     end()
     _ = finish()
-    for descriptor in [ends.output, ends.errors, ends.status, ends.control, ends.handle] {
-      perdure_sandbox_close(descriptor)
-    }
   }
 
   /// Ends all that runs in the sandbox, at once and whatever it does.
@@ -79,19 +91,22 @@ package final class SandboxLaunch: Sendable {
   /// Asks the command to end; after the policy's grace it is made to.
   package func terminate() { send("t") }
 
+  /// Kills all that runs in it, without the grace.
+  package func kill() { send("k") }
+
   /// Sends a signal to all processes of the command.
   package func signal(_ number: UInt8) { send("s", number) }
 
   /// A launch that ended takes no order, and needs none.
   private func send(_ order: Unicode.Scalar, _ argument: UInt8 = 0) {
-    _ = perdure_sandbox_control(ends.control, Int32(order.value), Int32(argument))
+    _ = perdure_sandbox_control(control.number, Int32(order.value), Int32(argument))
   }
 
   private func descriptor(_ end: End) -> Int32 {
     switch end {
-    case .output: ends.output
-    case .errors: ends.errors
-    case .records: ends.status
+    case .output: output.number
+    case .errors: errors.number
+    case .records: records.number
     }
   }
 
@@ -127,7 +142,7 @@ package final class SandboxLaunch: Sendable {
     var message = [UInt8](repeating: 0, count: 16)
     var descriptor: Int32 = -1
     let length = unsafe message.withUnsafeMutableBytes {
-      unsafe perdure_sandbox_receive(ends.control, $0.baseAddress, &descriptor)
+      unsafe perdure_sandbox_receive(control.number, $0.baseAddress, &descriptor)
     }
     guard length > 0, descriptor >= 0 else {
       perdure_sandbox_close(descriptor)
@@ -142,7 +157,7 @@ package final class SandboxLaunch: Sendable {
   package func finish() -> Int32 {
     reaped.withLock { known in
       if let known { return known }
-      let status = ends.process > 0 ? perdure_sandbox_reap(ends.process) : 0
+      let status = process > 0 ? perdure_sandbox_reap(process) : 0
       known = status
       return status
     }

@@ -1,3 +1,5 @@
+package import PerdureModel
+
 /// What `perdure-sandbox --probe` found on this machine.
 package struct SandboxProbe: Sendable {
   /// One line about the kernel, as `landlock_abi` and `7`.
@@ -46,4 +48,54 @@ package struct SandboxProbe: Sendable {
 
   /// The strongest tier that works here.
   package var strongest: SandboxTier? { trials.first { $0.isAvailable }?.tier }
+}
+
+extension SandboxProbe {
+  /// Lets the launcher try all tiers, and reads what it says; blocks.
+  package static func run(launcher: String) throws(PerdureError) -> SandboxProbe {
+    let process: StartedProcess
+    do {
+      process = try StartedProcess(
+        ProcessLaunch(
+          program: launcher,
+          arguments: [launcher, "--probe"],
+          variables: [],
+          folder: try Descriptor.root(at: "/"),
+          path: .root
+        )
+      )
+    } catch {
+      throw PerdureError(
+        .sandboxUnavailable,
+        "the launcher of sandboxes at \(launcher) cannot be started: \(error.text)",
+        hint: "install \(SandboxProgram.name) of this version there"
+      )
+    }
+    defer {
+      process.kill()
+      process.forget()
+    }
+    let output = collect(process)
+    guard let output, process.end()?.exitCode == 0 else { throw SandboxProgram.stranger(launcher) }
+    let probe = SandboxProbe(output: String(decoding: output, as: UTF8.self))
+    guard !probe.facts.isEmpty else { throw SandboxProgram.stranger(launcher) }
+    return probe
+  }
+
+  /// What it prints; `nil` if that takes too long or is too much.
+  private static func collect(_ process: StartedProcess) -> [UInt8]? {
+    let deadline = monotonicNanoseconds() + 60_000_000_000
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    var output: [UInt8] = []
+    while output.count <= 1 << 20 {
+      if Readiness.wait(process.output, until: deadline).isEmpty { return nil }
+      guard let bytes = readPipe(process.output, into: &buffer) else { continue }
+      guard bytes.isEmpty else {
+        output += bytes
+        continue
+      }
+      return Readiness.wait(process.news, until: deadline).isEmpty ? nil : output
+    }
+    return nil
+  }
 }

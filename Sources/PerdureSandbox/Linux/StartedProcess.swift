@@ -9,14 +9,16 @@ struct ProcessLaunch: Sendable {
   /// As `NAME=VALUE`.
   var variables: [String]
   var folder: Descriptor
+  /// Where that is in the environment.
+  var path: VirtualPath
 }
 
 /// A process with pipes from it, which leads a session of its own.
-final class StartedProcess: Sendable {
+final class StartedProcess: StartedCommand {
   let output: Descriptor
   let errors: Descriptor
   /// Can be read once the process has ended.
-  let handle: Descriptor
+  let news: Descriptor
   private let number: Int32
 
   /// Starts it, with nothing as its input.
@@ -40,7 +42,7 @@ final class StartedProcess: Sendable {
     guard result >= 0 else { throw SystemFailure(result) }
     output = Descriptor(raw.output)
     errors = Descriptor(raw.errors)
-    handle = Descriptor(raw.handle)
+    news = Descriptor(raw.handle)
     number = raw.process
   }
 
@@ -53,18 +55,20 @@ final class StartedProcess: Sendable {
     return joined.isEmpty ? [0] : joined
   }
 
-  /// The exit code once it has ended; 128 and the signal for one that a signal ended, 255 for one
-  /// whose code somebody else in this process took.
-  var exitCode: Int32? {
-    switch perdure_command_status(handle.number) {
-    case -2: 255
+  /// Once it has ended: 128 and the signal for one that a signal ended, 255 for one whose code somebody
+  /// else in this process took.
+  func end() -> CommandEnd? {
+    switch perdure_command_status(news.number) {
+    case -2: CommandEnd(exitCode: 255)
     case let status where status < 0: nil
-    case let status: status
+    case let status: CommandEnd(exitCode: status)
     }
   }
 
   /// Kills it and all that stayed in its group.
   func kill() { perdure_command_kill(number) }
+
+  func destroy() { kill() }
 
   /// Forgets it once it has ended; its number may belong to another one then.
   func forget() { perdure_command_reap(number) }

@@ -1,4 +1,5 @@
 import CPerdureLinux
+import Glibc
 import PerdureModel
 
 /// How far links may lead.
@@ -73,6 +74,13 @@ extension Descriptor {
   /// Opens the folder that is to be the root of a tree.
   static func root(at path: String) throws(SystemFailure) -> Descriptor {
     try Descriptor(returned: unsafe perdure_tree_root(path))
+  }
+
+  /// Opens what a path of the machine leads to, for its name only.
+  static func anything(at path: String) throws(SystemFailure) -> Descriptor {
+    try Descriptor(
+      returned: unsafe perdure_tree_open(AT_FDCWD, path, 0, Reach.machine.rawValue)
+    )
   }
 
   /// Opens what a path below this folder leads to, for its name only.

@@ -3,6 +3,12 @@ import Synchronization
 
 /// One command that runs: a thread of its own reads what it puts out, and waits for its end.
 final class CommandRun: Sendable {
+  /// What a command may use, as far as the host sees to it.
+  struct Bounds: Sendable {
+    var seconds: Double?
+    var output: Int64?
+  }
+
   /// What the one who takes the output is told.
   enum Event: Sendable {
     case chunk(OutputChunk)
@@ -80,11 +86,12 @@ final class CommandRun: Sendable {
 
   /// Reads and waits until the command is over; blocks.
   func follow(
-    _ process: StartedProcess,
+    _ process: any StartedCommand,
     _ options: ExecutionOptions,
+    _ bounds: Bounds,
     _ spill: OutputSpill?
   ) -> Result<ExecutionResult, ExecutionError> {
-    var progress = Progress(process, options, spill)
+    var progress = Progress(process, options, bounds, spill)
     while true {
       bell.silence()
       let (isFree, isAborted, failure) = demands
@@ -110,19 +117,24 @@ extension CommandRun {
       case timeout
       case callback(String)
       case spill(String)
+      case output
     }
 
     private static let grace: Int64 = 100_000_000
     private static let longestDrain: Int64 = 1_000_000_000
+    /// How long a command may take to end that was asked to.
+    private static let patience: Int64 = 5_000_000_000
 
-    private let process: StartedProcess
-    private let options: ExecutionOptions
+    private let process: any StartedCommand
+    private let bounds: Bounds
+    private var received: Int64 = 0
     private let deadline: Int64?
     private var spill: OutputSpill?
     private var queue: OutputQueue
     private var output: Descriptor?
     private var errors: Descriptor?
-    private var exitCode: Int32?
+    private var ending: CommandEnd?
+    private var isDestroyed = false
     private var lastActivity: Int64 = 0
     private var stopped: Stop?
     private var stoppedAt: Int64 = 0
@@ -130,14 +142,19 @@ extension CommandRun {
     private var now = monotonicNanoseconds()
     private var buffer = [UInt8](repeating: 0, count: 1 << 16)
 
-    init(_ process: StartedProcess, _ options: ExecutionOptions, _ spill: OutputSpill?) {
+    init(
+      _ process: any StartedCommand,
+      _ options: ExecutionOptions,
+      _ bounds: Bounds,
+      _ spill: OutputSpill?
+    ) {
       self.process = process
-      self.options = options
+      self.bounds = bounds
       self.spill = spill
       queue = OutputQueue(window: options.window)
       output = process.output
       errors = process.errors
-      deadline = options.timeout.map { seconds in
+      deadline = bounds.seconds.map { seconds in
         monotonicNanoseconds() + Int64(seconds * 1_000_000_000)
       }
     }
@@ -146,19 +163,29 @@ extension CommandRun {
       guard stopped == nil else { return }
       stopped = reason
       stoppedAt = monotonicNanoseconds()
-      process.kill()
-      if case .timeout = reason { return }
-      queue.discard()
+      switch reason {
+      case .timeout: process.kill()
+      case .output: destroy()
+      default:
+        process.kill()
+        queue.discard()
+      }
+    }
+
+    private mutating func destroy() {
+      isDestroyed = true
+      process.destroy()
     }
 
     /// Looks what there is, without waiting.
     mutating func look() {
       now = monotonicNanoseconds()
-      if let deadline, now >= deadline, exitCode == nil || !isDrained { stop(.timeout) }
+      if let deadline, now >= deadline, ending == nil || !isDrained { stop(.timeout) }
+      if stopped != nil, !isDestroyed, ending == nil, now - stoppedAt >= Self.patience { destroy() }
       read(.stdout)
       read(.stderr)
-      if exitCode == nil, let code = process.exitCode {
-        exitCode = code
+      if ending == nil, let end = process.end() {
+        ending = end
         lastActivity = now
       }
     }
@@ -173,6 +200,8 @@ extension CommandRun {
           return
         }
         lastActivity = monotonicNanoseconds()
+        received += Int64(bytes.count)
+        if let most = bounds.output, received > most { stop(.output) }
         do {
           try spill?.take(bytes)
         } catch {
@@ -184,7 +213,7 @@ extension CommandRun {
 
     private var isDiscarding: Bool {
       switch stopped {
-      case nil, .timeout: false
+      case nil, .timeout, .output: false
       default: true
       }
     }
@@ -192,31 +221,35 @@ extension CommandRun {
     private var mayRead: Bool { isDiscarding || !queue.isFull }
 
     mutating func nextChunk() -> OutputChunk? {
-      guard let due = queue.due, due <= now || exitCode != nil else { return nil }
+      guard let due = queue.due, due <= now || ending != nil else { return nil }
       return queue.take(now: now)
     }
 
     /// Whether nothing more comes: what still holds the pipes is not waited for.
     private var isDrained: Bool {
-      guard exitCode != nil else { return false }
+      guard ending != nil else { return false }
       if output == nil, errors == nil { return true }
       if stopped != nil, now - stoppedAt >= Self.longestDrain { return true }
       return mayRead && now - lastActivity >= Self.grace
     }
 
     var result: Result<ExecutionResult, ExecutionError>? {
-      guard let exitCode, isDrained, queue.isEmpty else { return nil }
+      guard let ending, isDrained, queue.isEmpty else { return nil }
       func failed(
         _ code: ExecutionError.Code,
         _ message: String,
-        hint: String? = nil
+        hint: String? = nil,
+        limit: String? = nil
       ) -> Result<ExecutionResult, ExecutionError> {
-        .failure(ExecutionError(code, message, hint: hint, spillPath: spill?.path))
+        let path = spill?.path
+        return .failure(
+          ExecutionError(code, message, hint: hint, spillPath: path, limit: limit)
+        )
       }
       switch stopped {
       case .aborted: return failed(.aborted, "the command was cancelled")
       case .timeout:
-        let seconds = options.timeout ?? 0
+        let seconds = bounds.seconds ?? 0
         return failed(
           .timeout,
           "the command took longer than \(seconds.formattedSeconds) seconds",
@@ -225,12 +258,23 @@ extension CommandRun {
       case .callback(let message):
         return failed(.callbackError, "the output of the command was not taken: \(message)")
       case .spill(let message): return failed(.unknown, message)
+      case .output:
+        return failed(
+          .unknown,
+          "the command was ended because it put out more than \(bounds.output ?? 0) bytes",
+          hint: "let it write into a file, or put out less",
+          limit: "output"
+        )
       case nil:
+        if let failure = ending.failure {
+          return failed(failure.code, failure.message, hint: failure.hint, limit: failure.limit)
+        }
         return .success(
           ExecutionResult(
-            exitCode: exitCode,
+            exitCode: ending.exitCode,
             spillPath: spill?.path,
-            spillTruncated: spill?.isTruncated ?? false
+            spillTruncated: spill?.isTruncated ?? false,
+            confinement: ending.confinement
           )
         )
       }
@@ -240,7 +284,8 @@ extension CommandRun {
     func wait(_ bell: Bell) {
       var times: [Int64] = []
       if stopped == nil, let deadline { times.append(deadline) }
-      if exitCode != nil {
+      if stopped != nil, ending == nil, !isDestroyed { times.append(stoppedAt + Self.patience) }
+      if ending != nil {
         times.append(lastActivity + Self.grace)
         if stopped != nil { times.append(stoppedAt + Self.longestDrain) }
       }
@@ -249,7 +294,7 @@ extension CommandRun {
         bell.descriptor,
         mayRead ? output : nil,
         mayRead ? errors : nil,
-        exitCode == nil ? process.handle : nil,
+        ending == nil ? process.news : nil,
         // What was due at the last look was done then, or waits for the bell.
         until: times.filter { $0 > now }.min()
       )

@@ -12,6 +12,16 @@ final class CommandRunner: Sendable {
     var variables: [String: String]
     /// Creates a file for the output of a command.
     var createSpill: OutputSpill.Create
+    /// Starts a command; may block.
+    var start:
+      @Sendable (ProcessLaunch, _ seconds: Double?) throws(ExecutionError) -> any StartedCommand =
+        { (launch, _) throws(ExecutionError) in try StartedProcess.starting(launch) }
+    /// Seconds of a command that names no timeout; absent: any number.
+    var standardSeconds: Double?
+    /// The most seconds that one can have.
+    var mostSeconds: Double?
+    /// Bytes that one may put out before it is ended.
+    var mostOutput: Int64?
   }
 
   private struct State {
@@ -33,9 +43,14 @@ final class CommandRunner: Sendable {
     _ command: EnvironmentCommand,
     _ options: ExecutionOptions,
     in folder: Descriptor,
+    _ path: VirtualPath,
     _ onOutput: (@Sendable (OutputChunk) async throws -> Void)?
   ) async throws(ExecutionError) -> ExecutionResult {
-    let launch = try launch(command, options, in: folder)
+    let launch = try launch(command, options, in: folder, path)
+    var bounds = CommandRun.Bounds()
+    bounds.seconds = options.timeout ?? configuration.standardSeconds
+    if let most = configuration.mostSeconds { bounds.seconds = min(bounds.seconds ?? most, most) }
+    bounds.output = configuration.mostOutput
     let bell: Bell
     do {
       bell = try Bell()
@@ -45,8 +60,8 @@ final class CommandRunner: Sendable {
     let run = CommandRun(bell: bell)
     state.withLock { $0.runs[ObjectIdentifier(run)] = run }
     let spill = options.spill.map { OutputSpill($0, configuration.createSpill) }
-    let isStarted = WorkThreads.start { [self] in
-      let result = Self.run(launch, run, options, spill)
+    let isStarted = WorkThreads.startPlain { [self, bounds] in
+      let result = self.run(launch, run, options, bounds, spill)
       _ = state.withLock { $0.runs.removeValue(forKey: ObjectIdentifier(run)) }
       run.end(result)
     }
@@ -84,34 +99,19 @@ final class CommandRunner: Sendable {
   }
 
   /// Starts a process and follows it to its end; blocks.
-  private static func run(
+  private func run(
     _ launch: ProcessLaunch,
     _ run: CommandRun,
     _ options: ExecutionOptions,
+    _ bounds: CommandRun.Bounds,
     _ spill: OutputSpill?
   ) -> Result<ExecutionResult, ExecutionError> {
-    let process: StartedProcess
-    do {
-      process = try StartedProcess(launch)
+    do throws(ExecutionError) {
+      let process = try configuration.start(launch, bounds.seconds)
+      defer { process.forget() }
+      return run.follow(process, options, bounds, spill)
     } catch {
-      return .failure(refusal(error, launch))
-    }
-    defer { process.forget() }
-    return run.follow(process, options, spill)
-  }
-
-  private static func refusal(_ failure: SystemFailure, _ launch: ProcessLaunch) -> ExecutionError {
-    let name = launch.program.quotedForMessage
-    return switch failure.code {
-    case ENOENT: ExecutionError(.spawnError, "there is no program \(name)")
-    case EACCES: ExecutionError(.spawnError, "the program \(name) may not be run")
-    case E2BIG:
-      ExecutionError(
-        .spawnError,
-        "the command is too long",
-        hint: "write it to a file and run that"
-      )
-    default: ExecutionError(.spawnError, "the program \(name) cannot be run: \(failure.text)")
+      return .failure(error)
     }
   }
 
@@ -120,7 +120,8 @@ final class CommandRunner: Sendable {
   private func launch(
     _ command: EnvironmentCommand,
     _ options: ExecutionOptions,
-    in folder: Descriptor
+    in folder: Descriptor,
+    _ path: VirtualPath
   ) throws(ExecutionError) -> ProcessLaunch {
     if let timeout = options.timeout {
       guard timeout.isFinite, timeout > 0, timeout <= ExecutionOptions.maxTimeout else {
@@ -149,7 +150,8 @@ final class CommandRunner: Sendable {
       program: program,
       arguments: arguments,
       variables: variables,
-      folder: folder
+      folder: folder,
+      path: path
     )
   }
 

@@ -23,13 +23,19 @@ final class TreeWatch: FileWatch {
 
   private let tree: FileTree
   private let targets: [Target]
+  private let threads: WorkThreads
   private let onChange: @Sendable (FileChange) -> Void
   private let state = Mutex(State())
   private let bell = Mutex<Bell?>(nil)
 
-  init(_ tree: FileTree, _ targets: [Target], _ onChange: @escaping @Sendable (FileChange) -> Void)
-  {
+  init(
+    _ tree: FileTree,
+    _ targets: [Target],
+    _ threads: WorkThreads,
+    _ onChange: @escaping @Sendable (FileChange) -> Void
+  ) {
     self.tree = tree
+    self.threads = threads
     self.targets = targets
     self.onChange = onChange
   }
@@ -40,7 +46,7 @@ final class TreeWatch: FileWatch {
   func start() async throws(FileError) {
     let result = await withCheckedContinuation {
       (continuation: CheckedContinuation<Result<Void, FileError>, Never>) in
-      let isStarted = WorkThreads.start { [self] in run(continuation) }
+      let isStarted = threads.start { [self] failure in run(continuation, failure) }
       if !isStarted {
         state.withLock { $0.hasEnded = true }
         continuation.resume(
@@ -67,8 +73,11 @@ final class TreeWatch: FileWatch {
 
   // MARK: The thread
 
-  private func run(_ started: CheckedContinuation<Result<Void, FileError>, Never>) {
-    switch Result(catching: { () throws(FileError) in try cover() }) {
+  private func run(
+    _ started: CheckedContinuation<Result<Void, FileError>, Never>,
+    _ failure: SystemFailure?
+  ) {
+    switch Result(catching: { () throws(FileError) in try cover(failure) }) {
     case .success((var coverage, let bell)):
       started.resume(returning: .success(()))
       follow(&coverage, bell)
@@ -82,7 +91,8 @@ final class TreeWatch: FileWatch {
     for continuation in closing { continuation.resume() }
   }
 
-  private func cover() throws(FileError) -> (WatchCoverage, Bell) {
+  private func cover(_ failure: SystemFailure?) throws(FileError) -> (WatchCoverage, Bell) {
+    if let failure { throw WorkThreads.unprepared(failure) }
     var coverage = WatchCoverage(tree, targets)
     do {
       let bell = try Bell()

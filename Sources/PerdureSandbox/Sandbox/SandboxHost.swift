@@ -1,0 +1,207 @@
+import Glibc
+import PerdureModel
+import PerdureValue
+import Synchronization
+
+/// A sandbox that the host has: what is shown in it, and in the tier `namespaces` the holder that keeps its
+/// tree.
+final class SandboxHost: Sendable {
+  let plan: SandboxPlan
+  let launcher: String
+  /// Absent in the tier `landlock`, where each command has a launch of its own.
+  private let holder: SandboxLaunch?
+  /// The folder below which tools find files.
+  let root: Descriptor
+  /// What the launcher said about the whole sandbox.
+  let report: SandboxReport
+
+  var outputs: KeptOutputs { plan.outputs }
+
+  /// Builds one; blocks.
+  init(_ policy: SandboxPolicy) throws(PerdureError) {
+    let plan = try SandboxPlan(policy)
+    self.plan = plan
+    launcher = try SandboxProgram.find(policy.launcher)
+    if plan.isNamespaces {
+      let held = try SandboxLaunch(
+        program: launcher,
+        policy: SandboxMessage(plan.fields + [.holder, .rootDescriptor])
+      )
+      let records = try Self.awaitReady(held, launcher)
+      guard let sent = held.receive(), sent.message.first == UInt8(ascii: "r") else {
+        throw SandboxProgram.stranger(launcher)
+      }
+      holder = held
+      root = Descriptor(sent.descriptor)
+      report = SandboxReport(records)
+    } else {
+      holder = nil
+      report = SandboxReport(try Self.tryOut(plan, launcher))
+      do {
+        root = try Descriptor.root(at: "/")
+      } catch {
+        throw PerdureError(.sandboxUnavailable, "the root of the machine cannot be opened")
+      }
+    }
+  }
+
+  /// Waits until the holder holds, or tells why it does not.
+  private static func awaitReady(
+    _ held: SandboxLaunch,
+    _ launcher: String
+  ) throws(PerdureError) -> [SandboxRecord] {
+    var lines = RecordLines()
+    var buffer = [UInt8](repeating: 0, count: 4_096)
+    while !lines.records.contains(.ready) {
+      _ = held.wait(for: [.records])
+      guard let bytes = held.read(.records, into: &buffer) else { continue }
+      if bytes.isEmpty {
+        throw SandboxProgram.failure(of: SandboxOutcome(records: lines.records), launcher)
+      }
+      lines.take(bytes)
+    }
+    return lines.records
+  }
+
+  /// Runs one command that does nothing, so that what cannot be had is told of at once.
+  private static func tryOut(
+    _ plan: SandboxPlan,
+    _ launcher: String
+  ) throws(PerdureError) -> [SandboxRecord] {
+    let fields = plan.fields + [.folder("/"), .argument("/bin/true")]
+    let outcome = SandboxOutcome(
+      of: try SandboxLaunch(program: launcher, policy: SandboxMessage(fields))
+    )
+    guard outcome.records.contains(.exited(0)) else {
+      throw SandboxProgram.failure(of: outcome, launcher)
+    }
+    return outcome.records
+  }
+
+  /// Whether it still holds.
+  var isAlive: Bool {
+    guard let handle = holder?.handle else { return true }
+    return Readiness.wait(handle, until: 0).isEmpty
+  }
+
+  /// Ends all that runs in it, and removes what it kept on the host.
+  func close() {
+    holder?.end()
+    outputs.scratch.remove()
+  }
+
+  /// Starts a command.
+  func start(
+    _ launch: ProcessLaunch,
+    _ seconds: Double?
+  ) throws(ExecutionError) -> any StartedCommand {
+    let fields = plan.fields(of: launch, seconds)
+    do {
+      let started =
+        if let holder {
+          try SandboxLaunch(holder: holder, order: SandboxMessage(fields))
+        } else {
+          try SandboxLaunch(program: launcher, policy: SandboxMessage(plan.fields + fields))
+        }
+      return SandboxedCommand(started, launch, self)
+    } catch {
+      let isLong = error.code == .sandboxPolicy
+      throw ExecutionError(
+        isLong ? .spawnError : .shellUnavailable,
+        error.message,
+        hint: error.hint
+      )
+    }
+  }
+
+  /// What threads do to themselves before they serve files, so that tools may do what commands may.
+  var preparation: WorkThreads.Preparation? {
+    let user: FileUser? =
+      switch plan.identity {
+      case .own: nil
+      case .owner(let user): user
+      case .foreign:
+        FileUser(user: plan.policy.foreignUsers.first, group: plan.policy.foreignUsers.first)
+      }
+    if plan.isNamespaces {
+      guard let user else { return nil }
+      return { () throws(SystemFailure) in try Confining.become(user) }
+    }
+    let files = plan.places.map { ($0.file, $0.isWritable) } + Self.systemFiles
+    return { () throws(SystemFailure) in
+      if let user { try Confining.become(user) }
+      try Confining.restrict(to: files)
+    }
+  }
+
+  /// What commands may read of the machine, and tools may, too.
+  private static var systemFiles: [(Descriptor, Bool)] {
+    ["/usr", "/bin", "/lib", "/lib64", "/sbin"].compactMap { path in
+      (try? Descriptor.anything(at: path)).map { ($0, false) }
+    }
+  }
+}
+
+extension SandboxPlan {
+  /// The policy as the launcher reads it, without a command.
+  var fields: [SandboxField] {
+    var fields: [SandboxField] = [.tier(isNamespaces ? .namespaces : .landlock), .system]
+    switch identity {
+    case .own: break
+    case .foreign:
+      let users = policy.foreignUsers
+      fields.append(.users(first: users.first, count: users.count))
+    case .owner(let owner): fields.append(.runAs(user: owner.user, group: owner.group))
+    }
+    fields += places.map { place in
+      .mount(
+        SandboxMount(
+          inside: place.inside.text,
+          outside: place.outside,
+          isWritable: place.isWritable,
+          isExecutable: true,
+          device: place.identity.device,
+          inode: place.identity.inode
+        )
+      )
+    }
+    fields += protected.map { .protect($0.text) } + hidden.map { .hide($0.text) }
+    let network: SandboxNetwork =
+      switch policy.network {
+      case .off, .allow: .off
+      case .loopback: .loopback
+      case .host: .host
+      }
+    fields.append(.network(network))
+    let required = policy.guarantees.sorted { $0.rawValue < $1.rawValue }
+    fields += required.map { .require($0) }
+    // The name of the user inside has its home from here.
+    if isNamespaces {
+      fields.append(.limit(.scratch, policy.limits.scratch))
+      fields.append(.variable(name: "HOME", value: home.text))
+    }
+    return fields
+  }
+
+  /// One command, as a launch or an order adds it.
+  func fields(of launch: ProcessLaunch, _ seconds: Double?) -> [SandboxField] {
+    let limits = policy.limits
+    let grace = UInt64(min(limits.grace, 600) * 1_000)
+    // The host's own clock comes first; this one is behind it.
+    let time = seconds.map { min(UInt64($0 * 1_000) + 10_000, 2_147_483_647) } ?? 0
+    return launch.arguments.map { .argument($0) }
+      + launch.variables.map { variable in
+        let parts = variable.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        return .variable(
+          name: String(parts.first ?? ""),
+          value: parts.count > 1 ? String(parts[1]) : ""
+        )
+      } + [
+        .folder(launch.path.text), .limit(.data, limits.processMemory),
+        .limit(.memory, limits.memory), .limit(.processes, limits.processes),
+        .limit(.processorSeconds, limits.processorSeconds), .limit(.milliseconds, time),
+        .limit(.fileSize, limits.fileSize), .limit(.diskFloor, limits.diskFloor),
+        .limit(.descriptors, limits.descriptors), .limit(.grace, grace),
+      ]
+  }
+}

@@ -1,0 +1,269 @@
+import Glibc
+import PerdureModel
+import PerdureValue
+
+/// A policy with what it names looked up on this machine.
+struct SandboxPlan: Sendable {
+  /// As whom commands run.
+  enum Identity: Sendable, Equatable {
+    /// As this process.
+    case own
+    /// As root of a range of ids that nobody has.
+    case foreign
+    /// As the owner of the workspace, because this process is root and the owner is not.
+    case owner(FileUser)
+  }
+
+  /// Something of the host that is shown.
+  struct Place: Sendable {
+    var inside: VirtualPath
+    var outside: String
+    var file: Descriptor
+    var identity: FileIdentity
+    var isFolder: Bool
+    var isWritable: Bool
+  }
+
+  let policy: SandboxPolicy
+  let identity: Identity
+  let workspace: Place
+  /// All that is shown, the workspace first.
+  let places: [Place]
+  let temporaryFolder: VirtualPath
+  let protected: [VirtualPath]
+  let hidden: [VirtualPath]
+  let outputs: KeptOutputs
+  let variables: [String: String]
+
+  var isNamespaces: Bool { policy.tier == .namespaces }
+  var home: VirtualPath { temporaryFolder.appending("home") }
+
+  /// Looks everything up; throws a sentence about what is missing or cannot be.
+  init(_ policy: SandboxPolicy) throws(PerdureError) {
+    try policy.check()
+    self.policy = policy
+    let isNamespaces = policy.tier == .namespaces
+    let workspace = try Self.place(
+      policy.workspace,
+      isNamespaces ? VirtualPath(names: ["workspace"]) : nil,
+      isWritable: policy.preset != .readOnly,
+      "workspace"
+    )
+    guard workspace.isFolder else {
+      throw Self.refused("the workspace \(policy.workspace.quotedForMessage) is no folder")
+    }
+    self.workspace = workspace
+    identity = try Self.identity(workspace, policy)
+    let owner: FileUser? = if case .owner(let user) = identity { user } else { nil }
+    let scratch: HostScratch
+    do {
+      scratch = try HostScratch(for: owner)
+    } catch {
+      throw Self.refused(
+        "the host has no place for what the sandbox puts out: \(error.text)",
+        hint: "let TMPDIR name a folder that can be written"
+      )
+    }
+    let own = try Self.own(scratch, isNamespaces)
+    outputs = KeptOutputs(scratch: scratch, inside: own.outputs.inside)
+    temporaryFolder = own.temporary?.inside ?? VirtualPath(names: ["tmp"])
+    places =
+      [workspace] + (try Self.further(policy)) + [own.outputs] + (own.temporary.map { [$0] } ?? [])
+    protected = policy.preset == .full ? [] : try Self.protected(policy, places)
+    hidden = try policy.hidden.map { (path) throws(PerdureError) in
+      try Self.inside(workspace.inside, path, "hidden")
+    }
+    variables = Self.variables(policy, temporaryFolder)
+  }
+
+  static func refused(_ message: String, hint: String? = nil) -> PerdureError {
+    PerdureError(.sandboxPolicy, message, hint: hint)
+  }
+
+  /// Root must not be in the sandbox, and cannot write what others own without its powers.
+  private static func identity(
+    _ workspace: Place,
+    _ policy: SandboxPolicy
+  ) throws(PerdureError) -> Identity {
+    guard FileUser.isRoot else { return .own }
+    guard let owner = try? workspace.file.owner() else {
+      throw refused("nobody knows who owns the workspace \(policy.workspace.quotedForMessage)")
+    }
+    if owner.user != 0 {
+      // Root's group must not be in it either.
+      return .owner(
+        FileUser(user: owner.user, group: owner.group == 0 ? owner.user : owner.group)
+      )
+    }
+    return policy.tier == .namespaces ? .foreign : .own
+  }
+
+  private static func own(
+    _ scratch: HostScratch,
+    _ isNamespaces: Bool
+  ) throws(PerdureError) -> (outputs: Place, temporary: Place?) {
+    let outputs = try place(
+      "\(scratch.path)/\(HostScratch.outputs)",
+      isNamespaces ? VirtualPath(names: ["run", "output"]) : nil,
+      isWritable: false,
+      "folder of outputs"
+    )
+    if isNamespaces { return (outputs, nil) }
+    let path = "\(scratch.path)/\(HostScratch.temporary)"
+    return (outputs, try place(path, nil, isWritable: true, "folder for temporary files"))
+  }
+
+  private static func further(_ policy: SandboxPolicy) throws(PerdureError) -> [Place] {
+    var places: [Place] = []
+    for path in policy.readable {
+      places.append(try place(path, nil, isWritable: false, "readable path"))
+    }
+    for path in policy.writable {
+      places.append(try place(path, nil, isWritable: true, "writable path"))
+    }
+    if let cache = policy.cache {
+      let inside = policy.tier == .namespaces ? VirtualPath(names: ["cache"]) : nil
+      places.append(try place(cache, inside, isWritable: true, "cache"))
+    }
+    return places
+  }
+
+  /// Opens something of the host; without a path inside it is shown where it is.
+  private static func place(
+    _ path: String,
+    _ inside: VirtualPath?,
+    isWritable: Bool,
+    _ what: String
+  ) throws(PerdureError) -> Place {
+    do throws(SystemFailure) {
+      guard path.hasPrefix("/") || what == "workspace", !path.utf8.contains(0) else {
+        throw SystemFailure(Int32(EINVAL))
+      }
+      let file = try Descriptor.anything(at: path)
+      let entry = try file.entry()
+      let outside = try file.systemPath()
+      guard entry.kind == .file || entry.kind == .folder, outside != "/" else {
+        throw SystemFailure(Int32(EINVAL))
+      }
+      let shown = try? VirtualPath(outside, from: .root)
+      return Place(
+        inside: inside ?? shown ?? .root,
+        outside: outside,
+        file: file,
+        identity: entry.identity,
+        isFolder: entry.kind == .folder,
+        isWritable: isWritable
+      )
+    } catch {
+      throw PerdureError(
+        .sandboxPolicy,
+        "the \(what) \(path.quotedForMessage) cannot be shown to a sandbox",
+        hint:
+          "name an existing folder or file by an absolute path, and not the root of the machine",
+        cause: error.text
+      )
+    }
+  }
+
+  private static func inside(
+    _ base: VirtualPath,
+    _ path: String,
+    _ what: String
+  ) throws(PerdureError) -> VirtualPath {
+    guard !path.hasPrefix("/"), let below = try? VirtualPath(path, from: .root),
+      !below.names.isEmpty,
+      !path.split(separator: "/").contains("..")
+    else {
+      throw refused(
+        "the \(what) path \(path.quotedForMessage) is none in the workspace",
+        hint: "give a path that begins in the workspace"
+      )
+    }
+    return VirtualPath(names: base.names + below.names)
+  }
+
+  /// The protected paths of every folder that is written; one that is itself a `.git` is no exception.
+  private static func protected(
+    _ policy: SandboxPolicy,
+    _ places: [Place]
+  ) throws(PerdureError) -> [VirtualPath] {
+    var paths: [VirtualPath] = []
+    for place in places
+    where place.isFolder && (place.isWritable || place.inside == places[0].inside) {
+      for path in policy.protected {
+        paths.append(try inside(place.inside, path, "protected"))
+        let parts = path.split(separator: "/").map { String($0) }
+        if parts.count > 1, parts.first == place.inside.name {
+          paths.append(VirtualPath(names: place.inside.names + parts.dropFirst()))
+        }
+      }
+    }
+    return paths
+  }
+
+  private static func variables(
+    _ policy: SandboxPolicy,
+    _ temporaryFolder: VirtualPath
+  ) -> [String: String] {
+    let home = temporaryFolder.appending("home").text
+    var variables = [
+      "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home,
+      "TMPDIR": temporaryFolder.text, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "sandbox",
+    ]
+    if let cache = policy.cache.map({ policy.tier == .namespaces ? "/cache" : $0 }) {
+      for (name, part) in [
+        ("XDG_CACHE_HOME", "xdg"), ("npm_config_cache", "npm"), ("CARGO_HOME", "cargo"),
+        ("GOCACHE", "go"), ("PIP_CACHE_DIR", "pip"),
+      ] { variables[name] = "\(cache)/\(part)" }
+    }
+    return variables.merging(policy.variables) { $1 }
+  }
+}
+
+extension SandboxPolicy {
+  /// Refuses what no machine could give.
+  fileprivate func check() throws(PerdureError) {
+    if case .allow = network {
+      throw PerdureError(
+        .sandboxPolicy,
+        "a network that is allowed host by host is not available yet",
+        hint: "use off, loopback or host"
+      )
+    }
+    if tier == .landlock, network == .loopback {
+      throw PerdureError(
+        .sandboxPolicy,
+        "the tier landlock has no loopback of its own",
+        hint: "use the network off or host, or the tier namespaces"
+      )
+    }
+    if tier == .landlock, !hidden.isEmpty {
+      throw PerdureError(
+        .sandboxPolicy,
+        "the tier landlock cannot hide a path",
+        hint: "hide nothing, or use the tier namespaces"
+      )
+    }
+    for seconds in [limits.seconds, limits.mostSeconds, limits.grace] {
+      guard seconds.isFinite, seconds >= 0, seconds <= ExecutionOptions.maxTimeout else {
+        throw PerdureError(
+          .sandboxPolicy,
+          "\(seconds) is no number of seconds for a limit",
+          hint: "give 0 or more, up to \(ExecutionOptions.maxTimeout)"
+        )
+      }
+    }
+  }
+
+  /// What is required where the policy does not say it: all that the tier can give.
+  var guarantees: Set<Guarantee> {
+    if let requires { return requires }
+    var all: Set<Guarantee> =
+      tier == .namespaces
+      ? Set(Guarantee.allCases) : [.fsRead, .fsWrite, .network, .signals, .killTree, .memoryLimit]
+    if network == .host { all.remove(.network) }
+    if limits.memory == 0 { all.remove(.memoryLimit) }
+    if limits.processes == 0 { all.remove(.processLimit) }
+    return all
+  }
+}

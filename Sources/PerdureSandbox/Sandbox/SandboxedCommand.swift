@@ -1,0 +1,131 @@
+import Glibc
+import PerdureModel
+import Synchronization
+
+/// A command in a sandbox.
+final class SandboxedCommand: StartedCommand {
+  private let started: SandboxLaunch
+  private let launch: ProcessLaunch
+  private let host: SandboxHost
+  private let lines = Mutex(RecordLines())
+
+  init(_ started: SandboxLaunch, _ launch: ProcessLaunch, _ host: SandboxHost) {
+    self.started = started
+    self.launch = launch
+    self.host = host
+  }
+
+  var output: Descriptor { started.output }
+  var errors: Descriptor { started.errors }
+  var news: Descriptor { started.records }
+
+  func kill() { started.terminate() }
+
+  /// Also where nobody listens to orders any more.
+  func destroy() {
+    started.kill()
+    started.end()
+  }
+
+  func forget() { started.finish() }
+
+  /// The records end when all that ran has ended.
+  func end() -> CommandEnd? {
+    var buffer = [UInt8](repeating: 0, count: 4_096)
+    while let bytes = started.read(.records, into: &buffer) {
+      if bytes.isEmpty { return end(of: lines.withLock { $0.records }) }
+      lines.withLock { $0.take(bytes) }
+    }
+    return nil
+  }
+
+  private func end(of records: [SandboxRecord]) -> CommandEnd {
+    var end = CommandEnd(exitCode: 128 + SIGKILL)
+    var isKnown = false
+    for record in records {
+      switch record {
+      case .exited(let code): (end.exitCode, isKnown) = (code, true)
+      case .ended(let signal): (end.exitCode, isKnown) = (128 + signal, true)
+      case .limit(let what): end.failure = failure(limit: what)
+      case .failed(let stage, let code, _): end.failure = failure(stage, code, records)
+      case .killed(let why) where end.failure == nil:
+        end.failure = ExecutionError(
+          .unknown,
+          "the sandbox was ended from outside (\(why))",
+          hint: "see whether the machine is short of memory"
+        )
+      default: break
+      }
+    }
+    if !isKnown, end.failure == nil {
+      end.failure = ExecutionError(
+        .shellUnavailable,
+        "the launcher of the sandbox ended without a word",
+        hint: "try again; `perdure doctor sandbox` tells what the machine can give"
+      )
+    }
+    end.confinement = host.plan.confinement(report(records))
+    return end
+  }
+
+  private func report(_ records: [SandboxRecord]) -> SandboxReport {
+    var report = host.report.adding(SandboxReport(records))
+    for path in host.plan.protected where report.unprotected[path.text] == "missing" {
+      let below = path.below
+      do throws(SystemFailure) {
+        _ = try host.root.open(below, link: true, reach: .root)
+        report = report.noting(path.text, "created")
+      } catch {
+        if error.code != ENOENT { report = report.noting(path.text, "link") }
+      }
+    }
+    return report
+  }
+
+  private func failure(limit: String) -> ExecutionError {
+    let word = limit.split(separator: " ").first.map { String($0) } ?? limit
+    let limits = host.plan.policy.limits
+    let (what, hint) =
+      switch word {
+      case "memory": ("took more than \(limits.memory) bytes of memory", "do less at once")
+      case "cpu":
+        (
+          "took more than \(limits.processorSeconds) seconds of a processor",
+          "do less at once"
+        )
+      case "file":
+        ("wrote a file of more than \(limits.fileSize) bytes", "write less, or several files")
+      case "disk":
+        (
+          "left less than \(limits.diskFloor) bytes, or too few files, free on the disk",
+          "remove what is not needed"
+        )
+      case "time": ("took too long", "give it more time, or less to do")
+      default: ("reached the limit '\(word)'", "do less at once")
+      }
+    return ExecutionError(
+      word == "time" ? .timeout : .unknown,
+      "the command was ended because it \(what)",
+      hint: hint,
+      limit: word
+    )
+  }
+
+  private func failure(
+    _ stage: String,
+    _ code: Int32,
+    _ records: [SandboxRecord]
+  ) -> ExecutionError {
+    switch stage {
+    case "exec": return ExecutionError(running: launch.program, SystemFailure(code))
+    case "directory":
+      return ExecutionError(
+        .spawnError,
+        "the working folder \(launch.path.text.quotedForMessage) cannot be entered"
+      )
+    default:
+      let failure = SandboxProgram.failure(of: SandboxOutcome(records: records), host.launcher)
+      return ExecutionError(.shellUnavailable, failure.message, hint: failure.hint)
+    }
+  }
+}

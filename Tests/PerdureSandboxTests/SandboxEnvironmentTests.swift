@@ -1,0 +1,460 @@
+import Foundation
+import PerdureModel
+import PerdureSandbox
+import PerdureTestKit
+import PerdureValue
+import Synchronization
+import Testing
+
+/// The tiers that this machine has; that it has one is a test of its own.
+enum Tiers {
+  static let here: [SandboxPolicy.Tier] = {
+    guard let path = try? Launcher.path.get(), let probe = try? SandboxProbe.run(launcher: path)
+    else { return [] }
+    return SandboxPolicy.Tier.allCases.filter { tier in
+      probe.trials.contains { "\($0.tier)" == "\(tier)" && $0.isAvailable }
+    }
+  }()
+}
+
+@Suite struct SandboxEnvironmentTests {
+  @Test func `this machine has a tier, or else nothing here is tested`() {
+    #expect(!Tiers.here.isEmpty)
+  }
+
+  @Test(arguments: Tiers.here, EnvironmentConformance.cases)
+  func `a sandbox is an environment`(
+    tier: SandboxPolicy.Tier,
+    test: EnvironmentConformance.Case
+  ) async throws {
+    // Cases make what is protected elsewhere.
+    let box = try Box(tier) { $0.preset = .full }
+    defer { box.remove() }
+    let harness = EnvironmentHarness(box.env) { [box] path, target in
+      let place = tier == .namespaces ? String(path.dropFirst("/workspace/".count)) : path
+      try box.folder.link(tier == .namespaces ? place : box.below(place), to: target)
+    }
+    try await test.run(harness)
+    await box.env.cleanup()
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a command sees what tools wrote, and tools what it wrote`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    try await box.env.writeFile("a.txt", "from a tool")
+    let result = try await box.run("cat a.txt; echo note > b.txt; echo scratch > $TMPDIR/c.txt")
+    #expect(result.output == "from a tool")
+    #expect(try await box.env.readTextFile("b.txt") == "note\n")
+    let temporary = tier == .namespaces ? "/tmp" : try await box.run("printf %s \"$TMPDIR\"").output
+    #expect(try await box.env.readTextFile("\(temporary)/c.txt") == "scratch\n")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `neither a tool nor a command reaches a file outside`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let outside = try Folder()
+    defer { outside.remove() }
+    try outside.write("secret", "canary")
+    let box = try Box(tier)
+    defer { box.remove() }
+    try box.folder.link("out", to: outside.at("secret"))
+    for path in [outside.at("secret"), "out", "../../../../..\(outside.at("secret"))"] {
+      await #expect(throws: FileError.self) { try await box.env.readTextFile(path) }
+    }
+    let result = try await box.run("cat \(outside.at("secret")) out; echo x > \(outside.at("new"))")
+    #expect(result.output == "")
+    // Where the tree is the sandbox's own, a folder of this name can be made in it.
+    try? await box.env.writeFile(outside.at("secret"), "changed")
+    try? await box.env.writeFile("out", "changed")
+    #expect(try outside.text("secret") == "canary")
+    #expect(!FileManager.default.fileExists(atPath: outside.at("new")))
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a workspace that is only read is written by nobody`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { $0.preset = .readOnly }
+    defer { box.remove() }
+    try box.folder.write("a.txt", "kept")
+    await #expect(throws: FileError.self) { try await box.env.writeFile("a.txt", "changed") }
+    await #expect(throws: FileError.self) { try await box.env.remove("a.txt") }
+    let result = try await box.run("cat a.txt; echo changed > a.txt; echo > new")
+    #expect(result.output == "kept")
+    #expect(result.code != 0)
+    #expect(try box.folder.text("a.txt") == "kept")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `tools leave protected paths as they are, whatever they are called`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    try FileManager.default.createDirectory(
+      atPath: box.folder.at(".git/hooks"),
+      withIntermediateDirectories: true
+    )
+    try box.folder.write(".git/config", "[core]")
+    try box.folder.link("alias", to: ".git")
+    for path in [
+      ".git/hooks/post-checkout", ".git/config", "alias/config", ".GIT/hooks/x", ".mcp.json",
+      ".vscode/tasks.json", "alias/../.git/./hooks/y",
+    ] {
+      let error = await #expect(throws: FileError.self) {
+        try await box.env.writeFile(path, "evil")
+      }
+      #expect(error?.code == .permissionDenied)
+    }
+    await #expect(throws: FileError.self) {
+      try await box.env.remove(".git", recursive: true, force: true)
+    }
+    await #expect(throws: FileError.self) { try await box.env.rename(".git", to: "moved") }
+    try await box.env.writeFile("evil/hooks/x", "x")
+    await #expect(throws: FileError.self) { try await box.env.rename("evil", to: ".vscode") }
+    try await box.env.writeFile(".git/HEAD", "ref: refs/heads/main\n")
+    #expect(try box.folder.text(".git/config") == "[core]")
+  }
+
+  @Test(arguments: Tiers.here.filter { $0 == .namespaces })
+  func `commands leave protected paths as they are, and one that they make is told of`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { policy, folder in
+      try FileManager.default.createDirectory(
+        atPath: folder.at(".git/hooks"),
+        withIntermediateDirectories: true
+      )
+      policy.hidden = ["hidden.txt"]
+      try folder.write("hidden.txt", "canary")
+    }
+    defer { box.remove() }
+    let result = try await box.run(
+      "echo x > .git/hooks/a; mv .git gone; echo y > .git/config; cat hidden.txt; ls .git"
+    )
+    #expect(result.output == "config\nhooks\n")
+    #expect(!FileManager.default.fileExists(atPath: box.folder.at(".git/hooks/a")))
+    let facts = result.confinement?.facts ?? [:]
+    #expect(
+      facts["unprotected"]?.array?.contains {
+        $0["path"]?.text == "/workspace/.git/config" && $0["reason"]?.text == "created"
+      } == true
+    )
+    #expect(try await box.env.readTextFile("hidden.txt") == "")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a result says what was enforced`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    let confinement = try #require(try await box.run("true").confinement)
+    #expect(confinement.tier == tier.rawValue)
+    let enforced = confinement.facts["enforced"]?.array?.compactMap { $0.text } ?? []
+    #expect(enforced.contains("tier \(tier)") && enforced.contains("killTree"))
+    #expect(confinement.facts["network"]?.text == "off")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `nothing that a command started outlives its call`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    let mark = "9\(UInt32.random(in: 10_000...99_999))"
+    let result = try await box.run(
+      "(trap '' TERM HUP; setsid sleep \(mark) & sleep \(mark) &) > /dev/null 2>&1; echo done"
+    )
+    #expect(result.output == "done\n")
+    #expect(!Processes.named("sleep\0\(mark)"))
+    #expect(result.confinement?.facts["leftover"] == true)
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a timeout ends what ignores signals, and all it started`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { $0.limits.grace = 0.2 }
+    defer { box.remove() }
+    let mark = "8\(UInt32.random(in: 10_000...99_999))"
+    let error = await #expect(throws: ExecutionError.self) {
+      try await box.run(
+        "trap '' TERM; setsid sleep \(mark) & while :; do sleep 1; done",
+        timeout: 0.3
+      )
+    }
+    #expect(error?.code == .timeout)
+    #expect(!Processes.named("sleep\0\(mark)"))
+  }
+
+  @Test(arguments: Tiers.here)
+  func `more output than allowed ends the command, and the error names the limit`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { $0.limits.output = 1 << 20 }
+    defer { box.remove() }
+    let error = await #expect(throws: ExecutionError.self) { try await box.run("yes") }
+    #expect(error?.limit == "output")
+    let small = try await box.run("head -c 1048576 /dev/zero | wc -c")
+    #expect(small.output == "1048576\n")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `more memory than allowed ends the command, and the error names the limit`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { $0.limits.memory = 64 << 20 }
+    defer { box.remove() }
+    let error = await #expect(throws: ExecutionError.self) {
+      try await box.run("python3 -c 'import time; a = bytearray(300 << 20); time.sleep(60)'")
+    }
+    #expect(error?.limit == "memory")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a command that names no timeout has that of the policy`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { $0.limits.seconds = 0.3 }
+    defer { box.remove() }
+    let error = await #expect(throws: ExecutionError.self) { try await box.run("sleep 600") }
+    #expect(error?.code == .timeout)
+  }
+
+  @Test(arguments: Tiers.here)
+  func `64 commands at once do not see each other's output`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<64 {
+        group.addTask {
+          let result = try await box.run(
+            "for i in 1 2 3 4 5; do echo \(number); echo e\(number) >&2; done; exit \(number)"
+          )
+          #expect(result.output == String(repeating: "\(number)\n", count: 5))
+          #expect(result.errors == String(repeating: "e\(number)\n", count: 5))
+          #expect(result.code == Int32(number))
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  @Test(arguments: Tiers.here)
+  func `commands that cannot be say why`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    #expect(try await box.run("").code == 0)
+    let long = "echo " + String(repeating: "x", count: 2 << 20)
+    let error = await #expect(throws: ExecutionError.self) { try await box.run(long) }
+    #expect(error?.code == .spawnError)
+    #expect(error?.message == "the command is too long")
+    let huge = await #expect(throws: ExecutionError.self) {
+      try await box.run(String(repeating: "x", count: 9 << 20))
+    }
+    #expect(huge?.code == .spawnError)
+  }
+
+  @Test(arguments: Tiers.here)
+  func `no key of the host's variables is in a command's`(tier: SandboxPolicy.Tier) async throws {
+    unsafe setenv("PERDURE_TEST_API_KEY", "canary-key", 1)
+    let box = try Box(tier)
+    defer { box.remove() }
+    let result = try await box.run("env; cat /proc/1/environ /proc/self/environ")
+    #expect(!result.output.contains("canary-key"))
+  }
+
+  @Test(arguments: Tiers.here)
+  func `tools open no file of the kernel`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    for path in ["/proc/self/environ", "/proc/1/mem", "/proc/kallsyms"] {
+      await #expect(throws: FileError.self) { try await box.env.readTextFile(path) }
+    }
+  }
+
+  @Test(arguments: Tiers.here.filter { $0 == .namespaces })
+  func `a sandbox that was ended from outside says so, and a slot builds it again`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = try Launcher.path.get()
+    let slot = try SandboxSlot(policy)
+    let first = try slot.environment()
+    #expect(try slot.environment() === first)
+    await first.close()
+    let error = await #expect(throws: ExecutionError.self) {
+      try await first.execute(.shell("true"), ExecutionOptions(), nil)
+    }
+    #expect(error?.code == .shellUnavailable || error?.code == .spawnError)
+    while first.isAlive { await Task.yield() }
+    let result = try await slot.environment().execute(.shell("exit 4"), ExecutionOptions(), nil)
+    #expect(result.exitCode == 4)
+    await slot.close()
+  }
+
+  @Test(arguments: Tiers.here)
+  func `what a sandbox kept on the host goes with it`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    let spill = ExecutionOptions.Spill(afterBytes: 10, afterLines: 10)
+    let result = try await box.env.execute(.shell("seq 1 100"), ExecutionOptions(spill: spill), nil)
+    let path = try #require(result.spillPath)
+    #expect(try await box.run("head -n 1 \(path); echo x >> \(path)").output == "1\n")
+    let kept = try #require(Kept.output(named: String(path.split(separator: "/").last ?? "")))
+    await box.env.close()
+    #expect(!FileManager.default.fileExists(atPath: kept))
+  }
+
+  // MARK: Errors
+
+  @Test func `a policy that cannot be is one sentence`() throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    var policies: [SandboxPolicy] = []
+    policies.append(SandboxPolicy(workspace: folder.path, network: .allow(["example.com"])))
+    policies.append(SandboxPolicy(workspace: folder.path, tier: .landlock, network: .loopback))
+    policies.append(SandboxPolicy(workspace: folder.at("missing")))
+    policies.append(SandboxPolicy(workspace: "/"))
+    var hiding = SandboxPolicy(workspace: folder.path)
+    hiding.hidden = ["../up"]
+    policies.append(hiding)
+    var writing = SandboxPolicy(workspace: folder.path)
+    writing.writable = ["relative"]
+    policies.append(writing)
+    for policy in policies {
+      let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+      #expect(error?.code == .sandboxPolicy)
+    }
+  }
+
+  @Test(arguments: [
+    ("#!/bin/sh\nexit 0\n", "another version"),
+    (
+      "#!/bin/sh\necho 'failed policy 22 not a policy of version 2; host and launcher are of different versions' >&4\n",
+      "another version"
+    ),
+  ])
+  func `a launcher of another version is one sentence`(script: String, part: String) throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    try folder.write("launcher", script)
+    try FileManager.default.setAttributes(
+      [.posixPermissions: 0o755],
+      ofItemAtPath: folder.at("launcher")
+    )
+    var policy = SandboxPolicy(workspace: folder.path)
+    policy.launcher = folder.at("launcher")
+    let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+    #expect(error?.code == .sandboxUnavailable)
+    #expect(error?.message.contains(part) == true)
+    #expect(error?.hint != nil)
+  }
+
+  @Test func `a launcher that is missing is one sentence with its place`() throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    var policy = SandboxPolicy(workspace: folder.path)
+    policy.launcher = folder.at("launcher")
+    let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+    #expect(error?.code == .sandboxUnavailable)
+    #expect(error?.message.contains(folder.at("launcher")) == true)
+  }
+
+  @Test(arguments: Tiers.here.filter { $0 == .landlock })
+  func `what a tier cannot give is an error with stage, number and remedy, and no weaker sandbox`(
+    tier: SandboxPolicy.Tier
+  ) throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = try Launcher.path.get()
+    policy.requires = [.processes]
+    let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+    #expect(error?.code == .sandboxUnavailable)
+    #expect(error?.details?["stage"]?.text == "require")
+    #expect(error?.details?["errno"]?.int != nil)
+    #expect(error?.hint != nil)
+  }
+}
+
+/// A sandbox on a folder of its own.
+final class Box: Sendable {
+  let folder: Folder
+  let env: TreeEnvironment
+
+  convenience init(
+    _ tier: SandboxPolicy.Tier,
+    _ change: (inout SandboxPolicy) -> Void = { _ in }
+  ) throws {
+    try self.init(tier) { policy, _ in change(&policy) }
+  }
+
+  init(
+    _ tier: SandboxPolicy.Tier,
+    _ change: (inout SandboxPolicy, Folder) throws -> Void
+  ) throws {
+    folder = try Folder()
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = try Launcher.path.get()
+    try change(&policy, folder)
+    env = try TreeEnvironment.sandbox(policy)
+  }
+
+  func remove() { folder.remove() }
+
+  /// A path of the machine relative to the folder.
+  func below(_ path: String) -> String { String(path.dropFirst(folder.path.count + 1)) }
+
+  struct Outcome {
+    var code: Int32
+    var output: String
+    var errors: String
+    var confinement: Confinement?
+  }
+
+  func run(_ line: String, timeout: Double? = nil) async throws -> Outcome {
+    let chunks = Mutex<[OutputChunk]>([])
+    let result = try await env.execute(.shell(line), ExecutionOptions(timeout: timeout)) { chunk in
+      chunks.withLock { $0.append(chunk) }
+    }
+    func text(_ stream: OutputChunk.Stream) -> String {
+      chunks.withLock { $0 }.filter { $0.stream == stream }.map { $0.text }.joined()
+    }
+    return Outcome(
+      code: result.exitCode,
+      output: text(.stdout),
+      errors: text(.stderr),
+      confinement: result.confinement
+    )
+  }
+}
+
+enum Processes {
+  /// Whether a process of the machine has a command line that begins so; words are followed by zeros.
+  static func named(_ line: String) -> Bool {
+    let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+    return all.contains { number in
+      guard UInt32(number) != nil,
+        let bytes = FileManager.default.contents(atPath: "/proc/\(number)/cmdline")
+      else { return false }
+      return String(decoding: bytes, as: UTF8.self).hasPrefix(line)
+    }
+  }
+}
+
+enum Kept {
+  /// The path on the host of an output that a sandbox keeps.
+  static func output(named name: String) -> String? {
+    let base = FileManager.default.temporaryDirectory.path
+    let folders = (try? FileManager.default.contentsOfDirectory(atPath: base)) ?? []
+    return folders.map { "\(base)/\($0)/output/\(name)" }.first {
+      FileManager.default.fileExists(atPath: $0)
+    }
+  }
+}
