@@ -60,9 +60,9 @@ public enum Environments {
     try TreeEnvironment.directory(at: folder, cwd: cwd)
   }
 
-  /// Builds a sandbox on a folder; `cwd` is a path in it, by default the workspace. It ends with the last
-  /// reference.
+  /// Builds a sandbox on a folder.
   ///
+  /// `cwd` is a path in it, by default the workspace. It ends with the last reference.
   /// Throws `sandbox_policy` for a policy that cannot be, and `sandbox_unavailable` with the stage, the
   /// number of the error and a remedy where this machine cannot give what it requires.
   public static func sandbox(

@@ -147,7 +147,7 @@ struct RemoteRun: Sendable {
     let others = ["store", "json", "approvals"]
     var object: JSONObject = [:]
     for option in RunOptions.all where arguments.has(option.name) && !others.contains(option.name) {
-      let isPath = ["plugin", "plugins", "faux", "cwd"].contains(option.name)
+      let isPath = ["plugin", "plugins", "faux", "cwd", "write"].contains(option.name)
       object[JSONString(option.name)] = .array(
         arguments.all(option.name).map { value in
           .string(isPath ? HostText.fullPath(value) ?? HostText.absolutePath(value) : value)

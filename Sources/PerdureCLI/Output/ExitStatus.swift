@@ -29,6 +29,8 @@ enum ExitStatus: Int32, Sendable {
     .storeUnwritable: .configuration,
     .storeCorrupt: .configuration,
     .unsupportedFeature: .configuration,
+    .sandboxUnavailable: .configuration,
+    .sandboxPolicy: .configuration,
     .pluginRefused: .pluginRefused,
     .pluginInUse: .pluginRefused,
     "plugins_busy": .temporary,

@@ -3,7 +3,7 @@ import PerdureModel
 
 /// The options that say how a store is run.
 enum RunOptions {
-  static let all: [Option] = [
+  private static let plain: [Option] = [
     Option(
       name: "store",
       value: "PATH",
@@ -50,8 +50,8 @@ enum RunOptions {
     Option(
       name: "cwd",
       value: "DIR",
-      help: "let the model work on the files of this folder; it\n"
-        + "sees the folder as /, and no commands are run"
+      help: "let the model work on the files of this folder with\n"
+        + "tools and commands, confined as --sandbox says"
     ),
     Option(
       name: "durability",
@@ -86,6 +86,9 @@ enum RunOptions {
     ApprovalMode.option,
     Option(name: "json", help: "write events as JSON, one a line"),
   ]
+
+  /// Behind the folder what it is confined by.
+  static let all = plain.flatMap { $0.name == "cwd" ? [$0] + SandboxChoice.options : [$0] }
 
   /// The options of verbs that work on a store which is there: one in memory never is.
   static let forOwnStores = all.map { option in
@@ -149,8 +152,11 @@ enum RunOptions {
           hint: "give --cwd an existing folder"
         )
       }
+      // What is confined in one folder says nothing about another one.
+      if record.workingDirectory == nil { record.sandbox = SandboxChoice() }
       record.workingDirectory = full
     }
+    record.sandbox = try record.sandbox.changed(by: arguments, folder: record.workingDirectory)
     return record
   }
 

@@ -48,6 +48,8 @@ struct RunRecord: Sendable, Equatable {
   /// The name of the variable that holds the key.
   var keyVariable: String?
   var workingDirectory: String?
+  /// What confines the work on that folder.
+  var sandbox = SandboxChoice()
   var durability: Durability = .full
   var maxRetries: Int?
   /// How many answers a run may have; 0: any number, absent: `standardTurns`.
@@ -83,6 +85,7 @@ struct RunRecord: Sendable, Equatable {
     baseURL = json["baseUrl"]?.text
     keyVariable = json["apiKeyEnv"]?.text
     workingDirectory = json["cwd"]?.text
+    sandbox = workingDirectory == nil ? SandboxChoice() : SandboxChoice(json: json["sandbox"])
     durability = json["durability"]?.text.flatMap(Durability.init(rawValue:)) ?? .full
     approvedTools = (json["requireApproval"]?.array ?? []).compactMap { $0.text }
     secrets = (json["secrets"]?.array ?? []).compactMap { json in
@@ -137,7 +140,10 @@ struct RunRecord: Sendable, Equatable {
     if let faux { object["faux"] = .string(faux) }
     if let baseURL { object["baseUrl"] = .string(baseURL) }
     if let keyVariable { object["apiKeyEnv"] = .string(keyVariable) }
-    if let workingDirectory { object["cwd"] = .string(workingDirectory) }
+    if let workingDirectory {
+      object["cwd"] = .string(workingDirectory)
+      object["sandbox"] = sandbox.json
+    }
     if let maxRetries { object["maxRetries"] = .int(maxRetries) }
     if let maxTurns { object["maxTurns"] = .int(maxTurns) }
     if let maxTokens { object["maxTokens"] = .int(maxTokens) }
@@ -187,6 +193,7 @@ struct RunRecord: Sendable, Equatable {
     if workingDirectory != other.workingDirectory {
       found.append(option("cwd", other.workingDirectory))
     }
+    if other.workingDirectory != nil { found += sandbox.differences(from: other.sandbox) }
     if durability != other.durability {
       found.append(option("durability", other.durability.rawValue))
     }

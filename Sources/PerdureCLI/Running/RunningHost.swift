@@ -122,7 +122,7 @@ final class RunningHost: Sendable {
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
       installed = try await Self.installed(record, beside: plugins, reporter, onReport)
-      let environment = try record.workingDirectory.map { try WorkingFolder($0) }
+      let environment = try record.workingDirectory.map { try WorkingFolder($0, record.sandbox) }
       let extensions =
         (environment?.extensions ?? []).map { Self.contribution($0, record) }
         + (installed?.extensions ?? [])
@@ -250,6 +250,15 @@ final class RunningHost: Sendable {
     _ = harness.subscribe { [weak self] in self?.see($0) }
   }
 
+  /// Keeps in the store what is enforced, for `perdure log`; nothing if that is what it has.
+  func noteEnvironment() async throws {
+    let known = try await harness.reader.extra(scope: WorkingFolder.scope, id: 0)
+    guard let header = environment?.header ?? (known == nil ? nil : .null), header != known else {
+      return
+    }
+    try await harness.setExtra(scope: WorkingFolder.scope, id: 0, header)
+  }
+
   private func see(_ summary: CommitSummary) {
     for news in state.withLock({ $0.outputs.take(summary) }) {
       EventReport.write(news, to: reporter)
@@ -351,6 +360,7 @@ final class RunningHost: Sendable {
     do { try await harness.close() } catch {
       failure = error as? PerdureError ?? PerdureError(.storageFailed, "\(error)")
     }
+    await environment?.close()
     for problem in await installed?.close() ?? [] { reporter.warn("warning: \(problem)") }
     for plugin in plugins {
       for problem in await plugin.close() { reporter.warn("warning: \(problem)") }

@@ -8,7 +8,7 @@ enum Help {
     + [CompactVerb.verb, LogVerb.verb] + TaskVerbs.all + StoreVerbs.all + [
       ConversationListVerb.verb, ConversationArchiveVerb.archive, ConversationArchiveVerb.unarchive,
       ConversationDeleteVerb.verb,
-    ] + PluginVerbs.all + [VersionVerb.verb]
+    ] + PluginVerbs.all + [DoctorVerb.verb, VersionVerb.verb]
 
   /// Verbs that only this program itself uses.
   static let hidden = [PluginCheckVerb.one]

@@ -35,7 +35,14 @@ enum LogVerb {
     if case .deleted = try await reader.status(of: id) {
       throw PerdureError(.conversationDeleted, "conversation \(id) was deleted")
     }
-    reporter.header(["store": .string(address.text), "conversation": record.id.json])
+    // A store that is damaged there is shown all the same.
+    let environment = (try? await reader.extra(scope: WorkingFolder.scope, id: 0)) ?? nil
+    var header: JSONObject = ["store": .string(address.text), "conversation": record.id.json]
+    if let environment, environment != .null { header["environment"] = environment }
+    reporter.header(header)
+    if !reporter.isJSON, let sentence = WorkingFolder.sentence(environment) {
+      reporter.print("[\(sentence)]\n")
+    }
     var damages = reader.damages
     damages += try await reader.forEachReadableEntry(of: id, last: last) { entry in
       let time = try await reader.time(ofEntry: entry.id)

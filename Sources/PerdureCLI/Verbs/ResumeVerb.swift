@@ -135,6 +135,7 @@ enum ResumeVerb {
       if plan.record != plan.recorded {
         try await host.harness.setExtra(scope: RunRecord.scope, id: 0, plan.record.json)
       }
+      try await host.noteEnvironment()
       for id in plan.conversations {
         try await host.harness.conversation(id)?.configure(.init(model: plan.record.model))
       }

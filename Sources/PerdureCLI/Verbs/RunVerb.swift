@@ -148,6 +148,7 @@ enum RunVerb {
     if try await harness.reader.extra(scope: RunRecord.scope, id: 0) != record.json {
       try await harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
     }
+    try await host.noteEnvironment()
     try await configure(conversation, record, host)
     host.start(
       [

@@ -85,6 +85,7 @@ enum ServeVerb {
       if record != recorded {
         try await host.harness.setExtra(scope: RunRecord.scope, id: 0, record.json)
       }
+      try await host.noteEnvironment()
       try host.takeRequests(address, record)
       host.report([
         "store": .string(address.text), "model": record.model.json,

@@ -44,6 +44,11 @@ package struct SandboxOutcome: Sendable {
     records.compactMap { if case .enforced(let what) = $0 { what } else { nil } }
   }
 
+  /// What it does without, by its own words.
+  package var weakened: [String] {
+    records.compactMap { if case .weakened(let what) = $0 { what } else { nil } }
+  }
+
   /// Why nothing ran, if nothing did: stage, number of the error and remedy.
   package var failure: PerdureError? {
     for record in records {

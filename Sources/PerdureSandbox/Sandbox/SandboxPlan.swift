@@ -208,7 +208,7 @@ struct SandboxPlan: Sendable {
     let home = temporaryFolder.appending("home").text
     var variables = [
       "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home,
-      "TMPDIR": temporaryFolder.text, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "sandbox",
+      "TMPDIR": temporaryFolder.text, "LANG": "C.UTF-8", "TERM": "dumb",
     ]
     if let cache = policy.cache.map({ policy.tier == .namespaces ? "/cache" : $0 }) {
       for (name, part) in [
