@@ -78,6 +78,10 @@ struct BashTool: CodingTool {
       answer.diagnostics.append(Self.kept(path, isTruncated: result.spillTruncated))
     }
     answer.structuredOutput = .object(output)
+    if let confinement = result.confinement {
+      answer.details = ["confinement": confinement.json]
+      answer.diagnostics += confinement.remarks
+    }
     if result.exitCode != 0 {
       answer.isError = true
       answer.diagnostics.append(

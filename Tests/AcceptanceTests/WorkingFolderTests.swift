@@ -2,7 +2,7 @@ import Foundation
 import PerdureValue
 import Testing
 
-/// What `--cwd` gives to the model.
+/// What `--cwd` gives to the model without commands.
 @Suite struct WorkingFolderTests {
   private let folder = Folder()
 
@@ -17,7 +17,7 @@ import Testing
     return Program.run(
       [
         "run", "--json", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux", script,
-        "--cwd", work,
+        "--cwd", work, "--sandbox", "files",
       ] + options + ["Go"],
       in: folder
     )
@@ -36,6 +36,7 @@ import Testing
     let header = run(#"{"text": "Hello."}"#).events.first
     let environment = header?["environment"]
     #expect(environment?["tier"] == "directory")
+    #expect(environment?["sandbox"] == "files")
     #expect(environment?["folder"]?.text == folder.file("work"))
     #expect(environment?["files"] == "tools reach the files of one folder and nothing outside it")
     #expect(environment?["commands"] == "none are run")

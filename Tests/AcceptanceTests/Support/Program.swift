@@ -56,6 +56,18 @@ enum Program {
     return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
   }()
 
+  /// The launcher of sandboxes, which is no product of the package, beside the others; 0 if it was built.
+  private static let launcherStatus: Int32 = {
+    let root = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
+    let words = [
+      "/\(root)/Sources/PerdureSandboxLauncher/build", products + "/perdure-sandbox",
+    ]
+    let pid = spawn(["/bin/sh"] + words, ["PATH": "/usr/local/bin:/usr/bin:/bin"], [])
+    var status: Int32 = 0
+    while unsafe waitpid(pid, &status, 0) == -1 && errno == EINTR {}
+    return status
+  }()
+
   private static var executable: String {
     guard let full = unsafe realpath("/proc/self/exe", nil) else { return "" }
     defer { unsafe free(full) }
@@ -79,7 +91,8 @@ enum Program {
     input: String = "",
     environment: [String: String] = [:]
   ) -> Running {
-    start([products + "/perdure"] + arguments, folder, input, environment)
+    precondition(launcherStatus == 0, "the launcher of sandboxes cannot be built")
+    return start([products + "/perdure"] + arguments, folder, input, environment)
   }
 
   /// Starts `perdure` with standard output going to a pipe with a name; with `onTerminal` that is

@@ -1,0 +1,227 @@
+import Foundation
+import PerdureValue
+import Testing
+
+/// What confines a run on a folder, with the program as users have it.
+@Suite struct SandboxTests {
+  private let folder = Folder()
+
+  /// Runs a prompt that the model answers with calls, one in each turn, and then with a text.
+  private func run(
+    _ calls: [(tool: String, arguments: JSON)],
+    _ options: [String] = [],
+    environment: [String: String] = [:]
+  ) -> Program.Finished {
+    let script = folder.file("script.json")
+    let turns = calls.enumerated().map { index, call -> JSON in
+      [
+        "steps": [
+          [
+            "toolCall": [
+              "id": .string("c\(index)"), "name": .string(call.tool),
+              "arguments": call.arguments,
+            ]
+          ]
+        ]
+      ]
+    }
+    let text: JSON = ["turns": .array(turns + [["steps": [["text": "done"]]]])]
+    try? text.compactText.write(toFile: script, atomically: true, encoding: .utf8)
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work"),
+      withIntermediateDirectories: true
+    )
+    try? "canary".write(toFile: folder.file("secret"), atomically: true, encoding: .utf8)
+    return Program.run(
+      [
+        "run", "--json", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux", script,
+        "--cwd", folder.file("work"),
+      ] + options + ["Go"],
+      in: folder,
+      environment: environment
+    )
+  }
+
+  private func bash(
+    _ line: String,
+    _ options: [String] = [],
+    environment: [String: String] = [:]
+  ) -> Program.Finished {
+    run([("bash", ["command": .string(line)])], options, environment: environment)
+  }
+
+  /// What the model was told of its calls.
+  private func results(_ run: Program.Finished) -> String {
+    run.events.filter { $0["kind"] == "pi.tool-result" }
+      .map { $0["model"]?.compactText ?? "" }.joined(separator: "\n")
+  }
+
+  @Test func `by default commands and tools see the folder, no other file and no network`() throws {
+    let secret = folder.file("secret")
+    let line = """
+      cat \(secret) && echo READ; echo changed > \(secret); \
+      python3 -c 'import socket; socket.create_connection(("127.0.0.1", 1), 2)' 2>&1 | tail -n 1; \
+      cat /proc/net/dev | grep -c eth; echo made > made.txt; pwd
+      """
+    let finished = run([
+      ("bash", ["command": .string(line)]), ("write", ["path": "/etc/evil", "content": "x"]),
+      ("write", ["path": "/usr/evil", "content": "x"]), ("read", ["path": .string(secret)]),
+      ("write", ["path": "../up", "content": "x"]),
+    ])
+    #expect(finished.status == 0, "\(finished.output)")
+    let told = results(finished)
+    #expect(!told.contains("canary") && !told.contains("READ\\n"))
+    #expect(told.contains("unreachable"))
+    #expect(told.contains("/workspace"))
+    #expect(folder.read("secret") == "canary")
+    #expect(folder.read("work/made.txt") == "made\n")
+    #expect(!folder.has("up"))
+    #expect(!FileManager.default.fileExists(atPath: "/etc/evil"))
+  }
+
+  @Test func `the header and the log name what was enforced`() {
+    let header = bash("true").events.first?["environment"]
+    #expect(header?["tier"] == "namespaces")
+    #expect(header?["sandbox"] == "workspace")
+    #expect(header?["network"] == "off")
+    #expect(header?["folder"]?.text == folder.file("work"))
+    let enforced = header?["enforced"]?.array?.compactMap { $0.text } ?? []
+    for what in ["fsRead", "fsWrite", "network", "processes", "signals", "killTree"] {
+      #expect(enforced.contains(what))
+    }
+    let log = Program.run(["log", "--store", folder.file("s.sqlite"), "--json"], in: folder)
+    #expect(log.events.first?["environment"] == header)
+    let text = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder).output
+    #expect(text.contains("--sandbox workspace, tier namespaces, network off"))
+  }
+
+  @Test func `the result of a command names what was enforced`() {
+    let finished = bash("true")
+    let entry = finished.events.last { $0["kind"] == "pi.tool-result" }
+    #expect(entry?.compactText.contains("killTree") == true)
+  }
+
+  @Test func `none confines nothing, and says so`() {
+    let finished = bash("cat \(folder.file("secret"))", ["--sandbox", "none"])
+    #expect(finished.status == 0)
+    #expect(results(finished).contains("canary"))
+    let header = finished.events.first?["environment"]
+    #expect(header?["tier"] == "none")
+    #expect(header?["commands"]?.text?.contains("unconfined") == true)
+  }
+
+  @Test func `a folder that is only read stays as it is`() {
+    let finished = run(
+      [
+        ("bash", ["command": "echo x > new; echo ok > /tmp/x && cat /tmp/x"]),
+        ("write", ["path": "new", "content": "x"]),
+      ],
+      ["--sandbox", "readonly"]
+    )
+    #expect(results(finished).contains("ok"))
+    #expect(!folder.has("work/new"))
+  }
+
+  @Test func `a further path is written and a hidden one is empty`() throws {
+    for name in ["work", "more"] {
+      try FileManager.default.createDirectory(
+        atPath: folder.file(name),
+        withIntermediateDirectories: true
+      )
+    }
+    try "canary".write(toFile: folder.file("work/.env"), atomically: true, encoding: .utf8)
+    let more = folder.file("more")
+    let finished = bash(
+      "cat .env; echo x > \(more)/made && echo WRITTEN",
+      ["--write", more, "--hide", ".env"]
+    )
+    #expect(!results(finished).contains("canary"))
+    #expect(results(finished).contains("WRITTEN"))
+    #expect(folder.read("more/made") == "x\n")
+    #expect(finished.events.first?["environment"]?["hidden"] == ["/workspace/.env"])
+  }
+
+  @Test func `commands have a loopback of their own if that is chosen`() {
+    let line = """
+      python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 8000)); \
+      c = socket.create_connection(("127.0.0.1", 8000), 5); print("CONNECTED")'
+      """
+    #expect(results(bash(line, ["--network", "loopback"])).contains("CONNECTED"))
+  }
+
+  @Test func `the weaker tier is taken only when it is named`() {
+    let finished = bash("cat \(folder.file("secret"))", ["--sandbox-tier", "landlock"])
+    #expect(finished.status == 0, "\(finished.output)")
+    #expect(finished.events.first?["environment"]?["tier"] == "landlock")
+    #expect(!results(finished).contains("canary"))
+  }
+
+  @Test func `without a launcher nothing runs, and the error has the remedy`() {
+    let missing = folder.file("no-launcher")
+    let finished = bash("echo x > made", environment: ["PERDURE_SANDBOX": missing])
+    #expect(finished.status == 3)
+    let error = finished.events.last?["error"]?.compactText ?? ""
+    #expect(error.contains(missing))
+    #expect(error.contains("perdure doctor sandbox"))
+    #expect(error.contains("--sandbox none"))
+    #expect(!folder.has("work/made"))
+  }
+
+  @Test(arguments: [
+    (["--network", "allow=example.com"], "not available yet"),
+    (["--network", "on"], "--network cannot be 'on'"),
+    (["--sandbox", "none", "--network", "off"], "says nothing with --sandbox none"),
+    (["--hide", "../x"], "--hide cannot be '../x'"),
+    (["--sandbox", "weak"], "--sandbox cannot be 'weak'"),
+  ])
+  func `options that cannot be are refused`(options: [String], part: String) {
+    let finished = bash("true", options)
+    #expect(finished.status == 2)
+    #expect(finished.output.contains(part), "\(finished.output)")
+  }
+
+  @Test func `options of a sandbox need a folder`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let finished = Program.run(
+      ["run", "--store", folder.file("s"), "--faux", script, "--sandbox", "full", "Hi"],
+      in: folder
+    )
+    #expect(finished.status == 2)
+    #expect(finished.error.contains("give --cwd DIR"))
+  }
+
+  @Test func `nothing of a sandbox is left on the host`() {
+    let temporary = folder.file("tmp")
+    try? FileManager.default.createDirectory(
+      atPath: temporary,
+      withIntermediateDirectories: true
+    )
+    let finished = bash("seq 1 30000; sleep 77777 &", environment: ["TMPDIR": temporary])
+    #expect(finished.status == 0)
+    #expect(results(finished).contains("/run/output/"))
+    #expect((try? FileManager.default.contentsOfDirectory(atPath: temporary)) == [])
+  }
+
+  @Test func `the doctor tells what each tier gives`() throws {
+    let text = Program.run(["doctor", "sandbox"], in: folder)
+    #expect(text.status == 0)
+    #expect(text.output.contains("tier namespaces: works"))
+    let json = Program.run(["doctor", "sandbox", "--json"], in: folder)
+    let object = try JSON(parsing: json.output)
+    let tiers = object["tiers"]?.array ?? []
+    #expect(tiers.compactMap { $0["tier"]?.text } == ["namespaces", "landlock", "none"])
+    #expect(tiers.first?["available"] == true)
+    #expect(object["facts"]?["kernel"] != nil)
+  }
+
+  @Test func `the doctor without a launcher says where it looked`() {
+    let missing = folder.file("no-launcher")
+    let finished = Program.run(
+      ["doctor", "sandbox"],
+      in: folder,
+      environment: ["PERDURE_SANDBOX": missing]
+    )
+    #expect(finished.status == 3)
+    #expect(finished.error.contains(missing))
+  }
+}
