@@ -178,7 +178,10 @@ let package = Package(
     ),
     .executableTarget(
       name: "SandboxProcess",
-      dependencies: ["CPerdureLinux", "Perdure", "PerdureModel", "PerdureSandbox", "PerdureValue"],
+      dependencies: [
+        "CPerdureLinux", "Perdure", "PerdureModel", "PerdureSandbox", "PerdureTestKit",
+        "PerdureValue",
+      ],
       path: "Tests/SandboxProcess",
       swiftSettings: base
     ),

@@ -11,10 +11,10 @@
    "etc/ld.so.conf.d", "etc/localtime", "etc/pki", "etc/ssl/certs", "etc/ssl/openssl.cnf"}
 
 /* In the tier `landlock` the host's own files stand for the ones that the tier `namespaces` makes
-   up. */
+   up; what kind of system it is asks pip, which takes a refusal for an error. */
 #define SYSTEM_NAMES \
-  {"etc/group", "etc/hosts", "etc/hostname", "etc/host.conf", "etc/nsswitch.conf", "etc/passwd", \
-   "etc/resolv.conf"}
+  {"etc/debian_version", "etc/group", "etc/hosts", "etc/hostname", "etc/host.conf", \
+   "etc/lsb-release", "etc/nsswitch.conf", "etc/os-release", "etc/passwd", "etc/resolv.conf"}
 
 #define SYSTEM_DEVICES {"dev/full", "dev/null", "dev/random", "dev/tty", "dev/urandom", "dev/zero"}
 

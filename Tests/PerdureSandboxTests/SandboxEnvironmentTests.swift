@@ -311,6 +311,36 @@ enum Tiers {
     #expect(!FileManager.default.fileExists(atPath: kept))
   }
 
+  @Test(arguments: Tiers.here)
+  func `tasks of the host keep the rights of the host`(tier: SandboxPolicy.Tier) async throws {
+    let before = Self.rights
+    let box = try Box(tier)
+    defer { box.remove() }
+    let watch = try await box.env.watch([WatchTarget(".", recursive: true)]) { _ in }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<100 {
+        group.addTask {
+          try await box.env.writeFile("f\(number)", "x")
+          #expect(Self.rights == before)
+          await Task.yield()
+          _ = try await box.env.listFiles(".", ListingBounds(maxEntries: 1_000))
+          #expect(Self.rights == before)
+        }
+      }
+      try await group.waitForAll()
+    }
+    await watch.close()
+    #expect(Self.rights == before)
+  }
+
+  /// What the thread that asks may do.
+  private static var rights: [String] {
+    let status = (try? String(contentsOfFile: "/proc/thread-self/status", encoding: .utf8)) ?? ""
+    return status.split(separator: "\n").map { String($0) }.filter { line in
+      ["Uid:", "Gid:", "Groups:", "CapEff:", "NoNewPrivs:"].contains { line.hasPrefix($0) }
+    }
+  }
+
   // MARK: Errors
 
   @Test func `a policy that cannot be is one sentence`() throws {

@@ -12,6 +12,13 @@ import PerdureValue
 @main enum Main {
   static func main() async throws {
     let words = CommandLine.arguments
+    if words.count > 1, SandboxVerbs.names.contains(words[1]) {
+      do {
+        exit(try await SandboxVerbs.run(Array(words.dropFirst())))
+      } catch {
+        return fail("\(error)")
+      }
+    }
     guard words.count == 4 else { return fail("usage: SandboxProcess TOOL FOLDER ARGUMENTS") }
     let env = try TreeEnvironment.directory(at: words[2])
     let tools = Extension.codingTools(shell: false).tools
@@ -38,7 +45,7 @@ import PerdureValue
     } catch {
       answer["error"] = .string("\(error)")
     }
-    answer["peak"] = .int(peak())
+    answer["peak"] = .int(Memory.peak())
     print(JSON.object(answer).compactText)
   }
 
@@ -46,9 +53,11 @@ import PerdureValue
     print(message)
     exit(2)
   }
+}
 
+enum Memory {
   /// The most memory that this process has had, in KiB.
-  private static func peak() -> Int64 {
+  static func peak() -> Int64 {
     // What getrusage tells is at least what the parent had when it started this process.
     guard let file = unsafe fopen("/proc/self/status", "r") else { return .max }
     defer { unsafe fclose(file) }

@@ -13,19 +13,28 @@ final class WorkThreads: Sendable {
   static let shared = WorkThreads()
 
   private let queue: JobQueue
+  private let courier: Courier
 
   /// Makes threads of their own, which end with the last reference.
-  init(_ prepare: Preparation? = nil) { queue = JobQueue(prepare) }
+  init(_ prepare: Preparation? = nil) {
+    queue = JobQueue(prepare)
+    courier = Courier(isNeeded: prepare != nil)
+  }
 
   deinit { queue.close() }
+
+  /// Carries what these threads tell to others.
+  func makeCourier() -> Courier { Courier(isNeeded: queue.prepare != nil) }
 
   /// Runs a job on a thread and returns its result.
   func run<Value: Sendable>(
     _ job: @escaping @Sendable () -> Result<Value, FileError>
   ) async -> Result<Value, FileError> {
-    await withCheckedContinuation { continuation in
+    guard courier.isReady else { return .failure(Self.unprepared(SystemFailure(Int32(EAGAIN)))) }
+    return await withCheckedContinuation { [courier] continuation in
       queue.enqueue { failure in
-        continuation.resume(returning: failure.map { .failure(Self.unprepared($0)) } ?? job())
+        let result = failure.map { .failure(Self.unprepared($0)) } ?? job()
+        courier.deliver { continuation.resume(returning: result) }
       }
     }
   }
@@ -79,13 +88,37 @@ final class WorkThreads: Sendable {
   }
 }
 
+/// Runs what threads with less rights must not run themselves, one after another.
+///
+/// A thread hands all its restrictions on to those that it starts, and whoever is woken by it may start
+/// some: the runtime does, when a task goes on. So such a thread wakes nobody but this one, which was
+/// there before.
+final class Courier: Sendable {
+  private let queue: JobQueue?
+  /// Whether it can carry.
+  let isReady: Bool
+
+  /// Makes one; where it is not needed, the thread itself does what there is.
+  init(isNeeded: Bool) {
+    let queue = isNeeded ? JobQueue(nil, most: 1) : nil
+    self.queue = queue
+    isReady = queue?.startAtOnce() ?? true
+  }
+
+  deinit { queue?.close() }
+
+  func deliver(_ body: @escaping @Sendable () -> Void) {
+    guard let queue else { return body() }
+    queue.enqueue { _ in body() }
+  }
+}
+
 /// What threads are to do, and how many there are.
 ///
 /// `@unchecked Sendable`: `jobs`, `idle`, `count` and `isClosed` are read and written only while `mutex`
 /// is held; the pointers are set once and freed with the last reference, which threads hold, too.
 @safe private final class JobQueue: @unchecked Sendable {
-  private static let most = 8
-
+  private let most: Int
   let prepare: WorkThreads.Preparation?
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -94,8 +127,9 @@ final class WorkThreads: Sendable {
   private var count = 0
   private var isClosed = false
 
-  init(_ prepare: WorkThreads.Preparation?) {
+  init(_ prepare: WorkThreads.Preparation?, most: Int = 8) {
     self.prepare = prepare
+    self.most = most
     unsafe mutex = .allocate(capacity: 1)
     unsafe condition = .allocate(capacity: 1)
     unsafe pthread_mutex_init(mutex, nil)
@@ -109,6 +143,14 @@ final class WorkThreads: Sendable {
     unsafe mutex.deallocate()
   }
 
+  /// Starts the first thread; `false` if the system has no room for it.
+  func startAtOnce() -> Bool {
+    unsafe pthread_mutex_lock(mutex)
+    count += 1
+    unsafe pthread_mutex_unlock(mutex)
+    return WorkThreads.startPlain { [self] in work() }
+  }
+
   /// Lets the threads end once nothing is left to do.
   func close() {
     unsafe pthread_mutex_lock(mutex)
@@ -120,7 +162,7 @@ final class WorkThreads: Sendable {
   func enqueue(_ job: @escaping WorkThreads.Job) {
     unsafe pthread_mutex_lock(mutex)
     jobs.append(job)
-    let needsThread = idle < jobs.count && count < Self.most
+    let needsThread = idle < jobs.count && count < most
     if needsThread { count += 1 }
     unsafe pthread_mutex_unlock(mutex)
     unsafe pthread_cond_signal(condition)

@@ -210,6 +210,8 @@ struct SandboxPlan: Sendable {
       "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home,
       "TMPDIR": temporaryFolder.text, "LANG": "C.UTF-8", "TERM": "dumb",
     ]
+    // What may not be looked at is an error to git, where what is missing is none.
+    if policy.tier == .landlock { variables["GIT_CONFIG_NOSYSTEM"] = "1" }
     if let cache = policy.cache.map({ policy.tier == .namespaces ? "/cache" : $0 }) {
       for (name, part) in [
         ("XDG_CACHE_HOME", "xdg"), ("npm_config_cache", "npm"), ("CARGO_HOME", "cargo"),

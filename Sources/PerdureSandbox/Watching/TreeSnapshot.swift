@@ -48,6 +48,7 @@ struct TreeSnapshot {
       if !old.isSame(as: mark) { changed.insert(path) }
     }
     for path in before.marks.keys where marks[path] == nil { changed.insert(path) }
-    return changed
+    // What a link leads to has a mark of its own, behind the link's path.
+    return Set(changed.map { $0.name == "" ? $0.parent : $0 })
   }
 }

@@ -24,6 +24,7 @@ final class TreeWatch: FileWatch {
   private let tree: FileTree
   private let targets: [Target]
   private let threads: WorkThreads
+  private let courier: Courier
   private let onChange: @Sendable (FileChange) -> Void
   private let state = Mutex(State())
   private let bell = Mutex<Bell?>(nil)
@@ -36,6 +37,7 @@ final class TreeWatch: FileWatch {
   ) {
     self.tree = tree
     self.threads = threads
+    courier = threads.makeCourier()
     self.targets = targets
     self.onChange = onChange
   }
@@ -46,7 +48,8 @@ final class TreeWatch: FileWatch {
   func start() async throws(FileError) {
     let result = await withCheckedContinuation {
       (continuation: CheckedContinuation<Result<Void, FileError>, Never>) in
-      let isStarted = threads.start { [self] failure in run(continuation, failure) }
+      let isStarted =
+        courier.isReady && threads.start { [self] failure in run(continuation, failure) }
       if !isStarted {
         state.withLock { $0.hasEnded = true }
         continuation.resume(
@@ -79,16 +82,19 @@ final class TreeWatch: FileWatch {
   ) {
     switch Result(catching: { () throws(FileError) in try cover(failure) }) {
     case .success((var coverage, let bell)):
-      started.resume(returning: .success(()))
+      courier.deliver { started.resume(returning: .success(())) }
       follow(&coverage, bell)
-    case .failure(let error): started.resume(returning: .failure(error))
+    case .failure(let error): courier.deliver { started.resume(returning: .failure(error)) }
     }
-    let closing = state.withLock { state in
-      state.hasEnded = true
-      defer { state.closing = [] }
-      return state.closing
+    // Behind all that was to be told before.
+    courier.deliver { [self] in
+      let closing = state.withLock { state in
+        state.hasEnded = true
+        defer { state.closing = [] }
+        return state.closing
+      }
+      for continuation in closing { continuation.resume() }
     }
-    for continuation in closing { continuation.resume() }
   }
 
   private func cover(_ failure: SystemFailure?) throws(FileError) -> (WatchCoverage, Bell) {
@@ -134,18 +140,18 @@ final class TreeWatch: FileWatch {
     do {
       try coverage.look()
     } catch {
-      onChange(.failed(error))
+      courier.deliver { [onChange] in onChange(.failed(error)) }
       state.withLock { $0.isClosed = true }
       return
     }
     state.withLock { $0.mode = coverage.mode }
     if news.contains(.overflow) || (coverage.mode == .polling) != wasPolling {
-      onChange(.overflow)
+      courier.deliver { [onChange] in onChange(.overflow) }
       return
     }
     let changed = coverage.snapshot.changes(since: before)
     guard !changed.isEmpty else { return }
     let paths = changed.map { $0.text }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
-    onChange(.paths(paths))
+    courier.deliver { [onChange] in onChange(.paths(paths)) }
   }
 }
