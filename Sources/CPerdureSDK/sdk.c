@@ -137,6 +137,9 @@ END
 BEGIN("swift-kit/PerdurePluginKit/Transaction.swift")
 #embed "../PerdurePluginKit/Transaction.swift"
 END
+BEGIN("swift-kit/PerdureValue/Base64.swift")
+#embed "../PerdureValue/Base64.swift"
+END
 BEGIN("swift-kit/PerdureValue/Coding/Codable.swift")
 #embed "../PerdureValue/Coding/Codable.swift"
 END
