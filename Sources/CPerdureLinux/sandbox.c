@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -178,14 +177,6 @@ int perdure_sandbox_order(int holder, const void *order, long long length,
   return -error;
 }
 
-long long perdure_sandbox_read(int descriptor, void *buffer, long long count) {
-  ssize_t length;
-  do {
-    length = read(descriptor, buffer, (size_t)count);
-  } while (length < 0 && errno == EINTR);
-  return length < 0 ? -errno : length;
-}
-
 int perdure_sandbox_control(int control, int order, int argument) {
   unsigned char bytes[2] = {(unsigned char)order, (unsigned char)argument};
   ssize_t sent;
@@ -220,19 +211,6 @@ int perdure_sandbox_receive(int control, void *message, int *descriptor) {
     }
   }
   return (int)length;
-}
-
-int perdure_sandbox_wait(int first, int second, int third, int fourth, int milliseconds) {
-  int descriptors[] = {first, second, third, fourth};
-  struct pollfd events[4];
-  for (int i = 0; i < 4; i++) events[i] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
-  int count = poll(events, 4, milliseconds);
-  if (count < 0) return errno == EINTR ? 0 : -errno;
-  int ready = 0;
-  for (int i = 0; i < 4; i++) {
-    if (events[i].revents != 0) ready |= 1 << i;
-  }
-  return ready;
 }
 
 int perdure_sandbox_reap(int process) {

@@ -21,19 +21,12 @@ int perdure_sandbox_start(const char *path, const void *policy, long long length
 int perdure_sandbox_order(int holder, const void *order, long long length,
                           struct perdure_sandbox *sandbox);
 
-/* Reads from `output`, `errors` or `status` what is there; 0 at the end, -EAGAIN if nothing is. */
-long long perdure_sandbox_read(int descriptor, void *buffer, long long count);
-
 /* Sends one or two bytes of control. */
 int perdure_sandbox_control(int control, int order, int argument);
 
 /* Takes a descriptor that the launcher sent, and the message with it, of at most 16 bytes: the
  * length of the message, 0 at the end, -EAGAIN if there is none yet. */
 int perdure_sandbox_receive(int control, void *message, int *descriptor);
-
-/* Waits until one of up to four descriptors can be read or has ended, or for `milliseconds`, which
- * may be negative; a bit for each. */
-int perdure_sandbox_wait(int first, int second, int third, int fourth, int milliseconds);
 
 /* Forgets a launcher that has ended: its exit status, or 128 and the number of its signal. */
 int perdure_sandbox_reap(int process);

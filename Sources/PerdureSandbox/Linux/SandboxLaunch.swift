@@ -113,7 +113,7 @@ package final class SandboxLaunch: Sendable {
   /// Reads what one end holds; `nil` if that is nothing yet, empty at its end.
   package func read(_ end: End, into buffer: inout [UInt8]) -> ArraySlice<UInt8>? {
     let length = unsafe buffer.withUnsafeMutableBytes {
-      unsafe perdure_sandbox_read(descriptor(end), $0.baseAddress, Int64($0.count))
+      unsafe perdure_command_read(descriptor(end), $0.baseAddress, Int64($0.count))
     }
     // EAGAIN
     if length == -11 { return nil }
@@ -123,7 +123,7 @@ package final class SandboxLaunch: Sendable {
   /// Waits until one of `wanted` can be read or `bell` rings, a descriptor or -1; those that can.
   package func wait(for wanted: [End], bell: Int32 = -1, milliseconds: Int32 = -1) -> [End] {
     func place(_ end: End) -> Int32 { wanted.contains(end) ? descriptor(end) : -1 }
-    let ready = perdure_sandbox_wait(
+    let ready = perdure_command_wait(
       place(.output),
       place(.errors),
       place(.records),
