@@ -302,9 +302,9 @@ import Testing
     )
     #expect(changed != source)
     folder.write(changed, to: "hello/hello.rs")
-    // A call that is safe would be made again until it is parked.
+    // A call that may be made again would be, until it is parked.
     let manifest = folder.read("hello/hello.json")
-    folder.write(manifest.replacing("\"safe\"", with: "\"unsafe\""), to: "hello/hello.json")
+    folder.write(manifest.replacing(#""safe""#, with: #""unsafe""#), to: "hello/hello.json")
     let built = Program.runTool(["RUSTC=rustc -C panic=\(strategy)", path + "/build"], in: folder)
     #expect(built.status == 0, "\(built.error)")
     let result = Program.run(

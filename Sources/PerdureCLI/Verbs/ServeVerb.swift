@@ -26,7 +26,8 @@ enum ServeVerb {
 
   /// Throws if somebody works on the store, with what can be done about that.
   private static func refuseIfServed(_ address: StoreAddress) async throws {
-    guard let client = try ControlClient.connect(address) else { return }
+    // What else may be at the place of the socket is told of when it is needed.
+    guard let client = (try? ControlClient.connect(address)) ?? nil else { return }
     let process = try await client.ask("hello")["process"]?.int.map { "process \($0)" }
     throw PerdureError(
       .storeInUse,
