@@ -16,6 +16,22 @@ import Testing
     #expect(try TreeEnvironment.directory(at: second.path).id != env.id)
   }
 
+  @Test func `only so many rules about what is ignored count, and only short ones`() async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    let env = try TreeEnvironment.directory(at: folder.path)
+    for name in ["first", "last", "longer", "dir/x.o", "a.c", "dir/b.c", ".git/HEAD"] {
+      try await env.writeFile(name, "x")
+    }
+    let many = (0..<20_000).map { "rule\($0)" }
+    let rules = ["first", "[l]onger" + String(repeating: "*", count: 1_000), "/*.c", "*.o"]
+    try folder.write(".gitignore", (rules + many + ["last"]).joined(separator: "\n"))
+    let listing = try await env.listFiles("/", ListingBounds(maxEntries: 100))
+    #expect(
+      listing.entries.map(\.path) == [".gitignore", "dir", "dir/b.c", "last", "longer"]
+    )
+  }
+
   @Test func `a folder that is missing is told of`() throws {
     let error = #expect(throws: PerdureError.self) {
       try TreeEnvironment.directory(at: "/no/such/folder")

@@ -135,6 +135,8 @@ struct TreeListing {
     while true {
       let part = try asking(path, "read") { () throws(SystemFailure) in try folder.nextNames() }
       for (name, known) in part {
+        // Many rules take their time for each name.
+        if chain != nil, monotonicNanoseconds() >= deadline { break }
         guard let kind = kind(name, known, folder), isListed(name.text, kind, path, chain) else {
           continue
         }
