@@ -114,6 +114,9 @@ struct BadInput: Sendable, CustomTestStringConvertible {
       ["run", "--store", $0.file("s"), "--model", "a/m", "--base-url", "nonsense", "Hi"]
     },
     run("a missing working folder", 3, "does not exist") { ["--cwd", $0.file("nowhere")] },
+    run("a file as working folder", 3, "/dev/null is no folder") { _ in
+      ["--cwd", "/dev/null"]
+    },
     BadInput("a log of a folder that is none", 3, "there is no store at") {
       ["log", "--store", $0.file("none/")]
     },

@@ -145,10 +145,13 @@ enum RunOptions {
     }
     if arguments.has("secret") { record.secrets = try arguments.all("secret").map(secret) }
     if let path = arguments.value("cwd") {
-      guard HostText.kind(ofPath: path) == .folder, let full = HostText.fullPath(path) else {
+      let kind = HostText.kind(ofPath: path)
+      guard kind == .folder, let full = HostText.fullPath(path) else {
         throw PerdureError(
           .invalidConfiguration,
-          "the working folder \(path) does not exist",
+          kind == .nothing
+            ? "the working folder \(path) does not exist"
+            : "the working folder \(path) is no folder",
           hint: "give --cwd an existing folder"
         )
       }
