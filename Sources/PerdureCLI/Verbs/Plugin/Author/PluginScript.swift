@@ -18,6 +18,9 @@ struct PluginScript: Sendable {
   /// The name of the file of the transcript.
   var expectedName: String { name.dropLast(Self.ending.count) + ".expected.txt" }
 
+  /// The folder of the files that its tools work on, which need not exist.
+  var filesPath: String { path.dropLast(Self.ending.count) + ".files" }
+
   /// Returns what is expected, or `nil` if nothing is yet.
   func expected() throws(PerdureError) -> String? {
     guard HostText.kind(ofPath: expectedPath) != .nothing else { return nil }

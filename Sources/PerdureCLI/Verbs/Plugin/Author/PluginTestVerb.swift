@@ -57,8 +57,9 @@ enum PluginTestVerb {
     positionals: ["DIR|FILE"],
     notes: """
       A plugin is a .so or an .ffi.json. Of a folder the one in it is tested, with all scripts; of
-      a file those named like it, NAME.faux.json and NAME.….faux.json, if there are any. Each script has a store in
-      memory and an empty conversation. A script may say what is asked: "prompt".
+      a file those named like it, NAME.faux.json and NAME.….faux.json, if there are any. Each script
+      has a store in memory and an empty conversation. A script may say what is asked: "prompt". If
+      there is a folder NAME.files, tools work on a copy of it, which they see as /.
       Transcripts have no ids and no times: <id>, <time>, <uuid> and <folder> stand for what
       changes from run to run. Approvals are denied. Exit status 1 if one differs.
       """,
@@ -163,12 +164,15 @@ enum PluginTestVerb {
     let report: @Sendable (Report) -> Void = { report in
       if report.type != "approval_denied" { reporter.report(report) }
     }
+    let files = try await ScriptFiles(script)
+    defer { files.remove() }
     let plugin = try await Plugin.load(path: library, isolation: isolation, onReport: report)
     do {
       let harness = try await Harness.open(
         .memory,
         models: shelf,
         extensions: [plugin.contribution],
+        environment: files.environment,
         onReport: report
       )
       let player = ScriptPlayer(harness: harness, shelf: shelf, folder: folder, limit: limit)
