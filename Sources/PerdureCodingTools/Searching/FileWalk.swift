@@ -67,7 +67,16 @@ struct FileWalk: Sendable {
 struct PathFilter: Sendable {
   private let patterns: [GlobPattern]
 
-  init(_ text: String) {
+  private static let longest = 1_000
+
+  init(_ text: String) throws {
+    guard text.utf8.count <= Self.longest else {
+      throw PerdureError(
+        .invalidInput,
+        "the pattern for paths has \(text.utf8.count) bytes",
+        hint: "give at most \(Self.longest)"
+      )
+    }
     let trimmed = text.hasPrefix("./") ? String(text.dropFirst(2)) : text
     // A pattern without a slash is about names, wherever they are.
     let anywhere = trimmed.contains("/") ? trimmed : "**/\(trimmed)"
@@ -75,4 +84,18 @@ struct PathFilter: Sendable {
   }
 
   func fits(_ path: String) -> Bool { patterns.contains { $0.fits(path) } }
+
+  /// Whether a pattern has a `[` that no `]` closes, which then stands for itself.
+  static func hasOpenSet(_ text: String) -> Bool {
+    var rest = Array(text.utf8)[...]
+    while let byte = rest.popFirst() {
+      if byte == UInt8(ascii: "\\") { _ = rest.popFirst() }
+      guard byte == UInt8(ascii: "[") else { continue }
+      if let first = rest.first, "!^".utf8.contains(first) { rest.removeFirst() }
+      // The first character of a set is never its end.
+      guard let end = rest.dropFirst().firstIndex(of: UInt8(ascii: "]")) else { return true }
+      rest = rest[(end + 1)...]
+    }
+    return false
+  }
 }

@@ -31,31 +31,47 @@ struct GlobTool: CodingTool {
 
   func run(_ call: CodingCall) async throws -> ToolResult {
     let env = call.env
-    let limit = Int(clamping: call.arguments["limit"]?.int ?? Int64(Self.usual))
+    let asked = call.arguments["limit"]?.int.map { Int(clamping: $0) }
+    let limit = asked ?? Self.usual
     let pattern = call.arguments["pattern"]?.text ?? ""
     guard limit > 0, !pattern.isEmpty else {
       throw PerdureError(.invalidInput, "a pattern and a limit of at least 1 are needed")
     }
     let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? ".")
+    let filter = try PathFilter(pattern)
     let walk = try await FileWalk(env, path)
-    let filter = PathFilter(pattern)
-    let found = walk.listing.entries.filter { filter.fits($0.path) }
+    var found: [FileListing.Entry] = []
+    for entry in walk.listing.entries where filter.fits(entry.path) {
+      if Task.isCancelled { throw FileError.aborted(path) }
+      found.append(entry)
+    }
     var result = ToolResult.text(
       found.isEmpty
         ? "Nothing fits."
-        : found.prefix(limit).map { $0.kind == .directory ? "\($0.path)/" : $0.path }
+        : found.prefix(limit)
+          .map { Wording.listed($0.kind == .directory ? "\($0.path)/" : $0.path) }
           .joined(separator: "\n")
     )
     if found.count > limit {
       result.diagnostics.append(
         ToolDiagnostic(
           .info,
-          "Showing \(limit) of \(found.count). Use limit or a narrower pattern.",
+          "Showing \(limit) of \(found.count)" + (asked == nil ? " (the default limit)" : "")
+            + ". Use limit or a narrower pattern.",
           code: "truncated"
         )
       )
     }
     if let remark = walk.remark { result.diagnostics.append(remark) }
+    if PathFilter.hasOpenSet(pattern) {
+      result.diagnostics.append(
+        ToolDiagnostic(
+          .info,
+          "A [ without its ] stands for itself in the pattern.",
+          code: "pattern"
+        )
+      )
+    }
     return result
   }
 }

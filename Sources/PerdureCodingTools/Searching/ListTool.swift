@@ -30,7 +30,8 @@ struct ListTool: CodingTool {
 
   func run(_ call: CodingCall) async throws -> ToolResult {
     let env = call.env
-    let limit = Int(clamping: call.arguments["limit"]?.int ?? Int64(Self.usual))
+    let asked = call.arguments["limit"]?.int.map { Int(clamping: $0) }
+    let limit = asked ?? Self.usual
     guard limit > 0 else { throw PerdureError(.invalidInput, "the limit \(limit) shows nothing") }
     let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? ".")
     let (entries, isWhole) = try await entries(env, path)
@@ -44,7 +45,8 @@ struct ListTool: CodingTool {
       result.diagnostics.append(
         ToolDiagnostic(
           .info,
-          "Showing \(shown.count) of \(all) entries. Use limit to see more.",
+          "Showing \(shown.count) of \(all) entries"
+            + (asked == nil ? " (the default limit)" : "") + ". Use limit to see more.",
           code: "truncated"
         )
       )
@@ -77,9 +79,9 @@ struct ListTool: CodingTool {
 
   private static func line(_ entry: FileInfo) -> String {
     switch entry.kind {
-    case .file: entry.name
-    case .directory: "\(entry.name)/"
-    case .symlink: "\(entry.name) -> \(entry.target ?? "?")"
+    case .file: Wording.listed(entry.name)
+    case .directory: Wording.listed("\(entry.name)/")
+    case .symlink: "\(Wording.listed(entry.name)) -> \(Wording.listed(entry.target ?? "?"))"
     }
   }
 }

@@ -4,6 +4,9 @@
 /// backtracking.
 package struct TextPattern: Sendable {
   private let pattern: Pattern
+  /// An expression of Rust's crate `regex` for bytes that finds each line that has a match, and maybe
+  /// others; absent if that would be every line.
+  package let wider: String?
 
   /// Reads an expression; without case it fits letters of ASCII in both.
   ///
@@ -12,8 +15,9 @@ package struct TextPattern: Sendable {
     do {
       var parser = PatternParser(JSONString(source))
       let node = try parser.parse()
-      let program = try PatternProgram(ignoringCase ? node.withoutCase : node)
-      pattern = Pattern(program: program)
+      let meant = ignoringCase ? node.withoutCase : node
+      pattern = Pattern(program: try PatternProgram(meant))
+      wider = meant.wider
     } catch {
       throw TextPatternProblem(text: error.text)
     }
