@@ -37,6 +37,13 @@ struct BashTool: CodingTool {
   }
 
   func run(_ call: CodingCall) async throws -> ToolResult {
+    guard call.env.runsCommands else {
+      throw ExecutionError(
+        .shellUnavailable,
+        "this environment runs no commands, only its files can be worked with",
+        hint: "use the other tools"
+      )
+    }
     var command = call.arguments["command"]?.text ?? ""
     if let prefix = options.commandPrefix { command = "\(prefix)\n\(command)" }
     var execution = CodingToolOptions.Execution(command: command)
@@ -54,9 +61,13 @@ struct BashTool: CodingTool {
     )
     do {
       let result = try await call.commands.run(.shell(execution.command), choices)
+      if let path = result.spillPath { KeptOutputs.shared.add(path, of: call.env.id) }
       return try await shown(result, call)
     } catch let error as ExecutionError {
-      if let path = error.spillPath { try? await call.commands.remark(Self.kept(path)) }
+      if let path = error.spillPath {
+        KeptOutputs.shared.add(path, of: call.env.id)
+        try? await call.commands.remark(Self.kept(path))
+      }
       throw error
     }
   }

@@ -31,7 +31,7 @@ struct ToolPaths: Sendable {
   }
 
   private func check(_ path: String) async throws {
-    guard staysInWorkingFolder else { return }
+    guard staysInWorkingFolder, !KeptOutputs.shared.contains(path, of: env.id) else { return }
     try Self.requireInside(path, env.cwd, path)
     let root = try await env.canonicalPath(env.cwd)
     var existing = path

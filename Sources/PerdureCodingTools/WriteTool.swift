@@ -28,6 +28,6 @@ struct WriteTool: CodingTool {
     let path = try await ToolPaths(env, options).resolve(call.arguments["path"]?.text ?? "")
     let bytes = Array((call.arguments["content"]?.text ?? "").utf8)
     try await FileLanes.shared.run(env, path) { try await env.writeFile(path, bytes) }
-    return .text("Wrote \(bytes.count) bytes to \(path)")
+    return .text("Wrote \(Wording.count(bytes.count, "byte")) to \(path)")
   }
 }

@@ -62,12 +62,12 @@ struct EditTool: CodingTool {
     let path = try await existing(env, call.arguments["path"]?.text ?? "")
     return try await FileLanes.shared.run(env, path) {
       let (bytes, version) = try await read(env, path)
-      let source = try EditableText(bytes, path)
+      let source = try EditableText(bytes, path, hasShell: env.runsCommands)
       let plan = try EditPlan(edits, in: source, path)
       let changed = source.file(replacing: plan.changes)
       try await env.writeFile(path, changed, expecting: version)
       let diff = EditDiff(source.text, plan.changes, path: path)
-      var result = ToolResult.text("Replaced \(Self.count(edits.count, "text")) in \(path)")
+      var result = ToolResult.text("Replaced \(Wording.count(edits.count, "text")) in \(path)")
       var details: JSONObject = ["diff": .string(diff.display), "patch": .string(diff.patch)]
       if let line = diff.firstChangedLine { details["firstChangedLine"] = .int(Int64(line)) }
       result.details = .object(details)
@@ -80,10 +80,6 @@ struct EditTool: CodingTool {
     let (path, reader) = try await ToolPaths(env, options).openFile(argument)
     await reader.close()
     return path
-  }
-
-  private static func count(_ number: Int, _ noun: String) -> String {
-    "\(number) \(noun)\(number == 1 ? "" : "s")"
   }
 
   /// Returns what the file holds, and which state of it that is.
@@ -105,7 +101,7 @@ struct EditTool: CodingTool {
             "\(path.quotedForMessage) has more than \(Self.mostBytes) bytes",
             path: path,
             reason: .tooLarge,
-            hint: "change it with a program of the shell"
+            hint: Wording.withShell(env, "change it with a program of the shell")
           )
         }
       }

@@ -17,13 +17,21 @@ struct EditableText: Sendable {
   private let returns: [Int]
 
   /// Throws for what is no UTF-8, which could not be written back as it was.
-  init(_ file: [UInt8], _ path: String) throws {
+  init(_ file: [UInt8], _ path: String, hasShell: Bool) throws {
+    let encoding = TextEncoding.detect(file).encoding
+    guard encoding != .utf8 || !file.prefix(8_192).contains(0) else {
+      throw PerdureError(
+        .invalidInput,
+        "\(path.quotedForMessage) is a binary file of \(Wording.count(file.count, "byte")), which edit"
+          + " would break",
+        hint: hasShell ? "change it with a program of the shell" : nil
+      )
+    }
     guard String(validating: file, as: UTF8.self) != nil else {
-      let encoding = TextEncoding.detect(file).encoding
       throw PerdureError(
         .invalidInput,
         "\(path.quotedForMessage) is \(encoding == .utf8 ? "no UTF-8 text" : encoding.name)",
-        hint: "change it with a program that keeps its encoding"
+        hint: hasShell ? "change it with a program that keeps its encoding" : nil
       )
     }
     self.file = file

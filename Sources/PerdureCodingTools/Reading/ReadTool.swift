@@ -39,7 +39,7 @@ struct ReadTool: CodingTool {
     let (path, reader) = try await ToolPaths(env, options)
       .openFile(call.arguments["path"]?.text ?? "")
     do {
-      let result = try await read(reader, path, offset, limit)
+      let result = try await read(reader, path, offset, limit, env.runsCommands)
       await reader.close()
       return result
     } catch {
@@ -52,7 +52,8 @@ struct ReadTool: CodingTool {
     _ reader: any FileReader,
     _ path: String,
     _ offset: Int,
-    _ limit: Int?
+    _ limit: Int?,
+    _ hasShell: Bool
   ) async throws -> ToolResult {
     let head = try await reader.read(offset: 0, length: Self.imageHeadBytes)
     let info = try await reader.info()
@@ -61,18 +62,35 @@ struct ReadTool: CodingTool {
     if mark == 0, TextEncoding.isBinary(Array(head.prefix(Self.headBytes))) {
       throw PerdureError(
         .invalidInput,
-        "\(path.quotedForMessage) is a binary file of \(info.size) bytes",
-        hint: "look at it with a program of the shell, such as file or xxd"
+        "\(path.quotedForMessage) is a binary file of \(Wording.count(info.size, "byte"))",
+        hint: hasShell ? "look at it with a program of the shell, such as file or xxd" : nil
       )
     }
     let (end, overflow) = (offset - 1).addingReportingOverflow(limit ?? .max)
     let range = (start: offset - 1, end: limit == nil || overflow ? nil : end)
+    let isLarge = info.size > TextPart.countedBytes
     let part = try await stable(reader, path) {
-      encoding == .utf8
-        ? try await TextPart.scan(reader, from: range.start, to: range.end)
-        : try await TextPart.decode(reader, encoding, mark: mark, from: range.start, to: range.end)
+      if encoding != .utf8 {
+        return try await TextPart.decode(
+          reader,
+          encoding,
+          mark: mark,
+          from: range.start,
+          to: range.end,
+          isLarge: isLarge
+        )
+      }
+      if isLarge, range.start == 0 {
+        return try await TextPart.beginning(reader, mark: mark, to: range.end)
+      }
+      return try await TextPart.scan(
+        reader,
+        from: range.start,
+        to: range.end,
+        isLarge: isLarge
+      )
     }
-    var result = try show(part, path, offset, isLimited: range.end != nil)
+    var result = try show(part, path, info, offset, isLimited: range.end != nil, hasShell)
     if encoding != .utf8 {
       result.diagnostics.append(
         ToolDiagnostic(.info, "The file is stored as \(encoding.name).", code: "encoding")
@@ -111,15 +129,17 @@ struct ReadTool: CodingTool {
   private func show(
     _ part: TextPart,
     _ path: String,
+    _ info: FileInfo,
     _ offset: Int,
-    isLimited: Bool
+    isLimited: Bool,
+    _ hasShell: Bool
   ) throws -> ToolResult {
-    guard offset <= part.totalLines else {
+    if let total = part.totalLines, offset > total {
       throw PerdureError(
         .invalidInput,
         "line \(offset) is behind the end of \(path.quotedForMessage), which has"
-          + " \(part.totalLines) lines",
-        hint: "give an offset up to \(part.totalLines)"
+          + " \(Wording.count(total, "line"))",
+        hint: "give an offset up to \(total)"
       )
     }
     let shown = ShownText(part.head, isWhole: part.isWhole)
@@ -130,7 +150,7 @@ struct ReadTool: CodingTool {
         totalBytes: part.selectedBytes
       )
     ]
-    if let remark = remark(on: shown, part, path, offset, isLimited: isLimited) {
+    if let remark = remark(on: shown, part, path, info, offset, isLimited: isLimited, hasShell) {
       result.diagnostics.append(remark)
     }
     return result
@@ -140,33 +160,44 @@ struct ReadTool: CodingTool {
     on shown: ShownText,
     _ part: TextPart,
     _ path: String,
+    _ info: FileInfo,
     _ offset: Int,
-    isLimited: Bool
+    isLimited: Bool,
+    _ hasShell: Bool
   ) -> ToolDiagnostic? {
     if shown.firstLineExceedsLimit {
+      let more =
+        " See more with bash: sed -n '\(offset)p' \(Self.quotedForShell(path))"
+        + " | tail -c +\(shown.text.utf8.count + 1) | head -c \(ShownLimits.maxBytes)"
       return ToolDiagnostic(
         .warn,
-        "Line \(offset) is longer than 50KB; only its beginning is shown. With a shell, see more by:"
-          + " sed -n '\(offset)p' \(Self.quotedForShell(path)) | tail -c +\(shown.text.utf8.count + 1)"
-          + " | head -c \(ShownLimits.maxBytes)",
+        "Line \(offset) is longer than 50KB; only its beginning is shown." + (hasShell ? more : ""),
         code: "truncated"
       )
     }
     let last = offset + shown.lines - 1
+    guard let total = part.totalLines else {
+      return ToolDiagnostic(
+        .info,
+        "Showing lines \(offset)-\(last) of a file of \(info.size) bytes, whose lines were not"
+          + " counted\(shown.limit == .bytes ? " (50KB limit)" : ""). Use offset=\(last + 1) to continue.",
+        code: "truncated"
+      )
+    }
     if let limit = shown.limit {
       let reason = limit == .bytes ? " (50KB limit)" : ""
       return ToolDiagnostic(
         .info,
-        "Showing lines \(offset)-\(last) of \(part.totalLines)\(reason). Use offset=\(last + 1) to"
+        "Showing lines \(offset)-\(last) of \(total)\(reason). Use offset=\(last + 1) to"
           + " continue.",
         code: "truncated"
       )
     }
-    let left = part.totalLines - last
+    let left = total - last
     guard isLimited, left > 0 else { return nil }
     return ToolDiagnostic(
       .info,
-      "\(left) more lines in the file. Use offset=\(last + 1) to continue.",
+      "\(Wording.count(left, "more line")) in the file. Use offset=\(last + 1) to continue.",
       code: "truncated"
     )
   }

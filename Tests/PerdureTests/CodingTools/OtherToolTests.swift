@@ -26,6 +26,61 @@ import Testing
     #expect(part.remarks == ["Showing 2 of 5 entries. Use limit to see more."])
   }
 
+  @Test func `one byte is one`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    #expect(
+      try await bench.call("write", ["path": "a", "content": "x"]).text == "Wrote 1 byte to /a"
+    )
+  }
+
+  @Test func `the limit that nobody gave is named`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    for number in 0..<1_001 { try await bench.write("f\(number)", "x") }
+    #expect(
+      try await bench.call("ls", [:]).remarks == [
+        "Showing 500 of 1001 entries (the default limit). Use limit to see more."
+      ]
+    )
+    #expect(
+      try await bench.call("glob", ["pattern": "*"]).remarks == [
+        "Showing 1000 of 1001 (the default limit). Use limit or a narrower pattern."
+      ]
+    )
+    #expect(
+      try await bench.call("grep", ["pattern": "x"]).remarks == [
+        "The first 100 lines are shown (the default limit). Use limit or a narrower pattern."
+      ]
+    )
+  }
+
+  @Test func `a name that is no line of its own is shown in quotes`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    let names = ["a\nb", "\"q\"", "esc\u{1B}[31m", "plain ü"]
+    for name in names { try await bench.write(name, "needle") }
+    let shown = [#""\"q\"""#, #""a\nb""#, #""esc\u001b[31m""#, "plain ü"]
+    #expect(try await bench.call("ls", [:]).text == shown.joined(separator: "\n"))
+    #expect(try await bench.call("glob", ["pattern": "*"]).text == shown.joined(separator: "\n"))
+    let found = shown.map { "\($0):1:needle" }.joined(separator: "\n")
+    #expect(try await bench.call("grep", ["pattern": "needle"]).text == found)
+  }
+
+  @Test func `a bracket that nothing closes stands for itself`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    for name in ["[", "a[b", "ab"] { try await bench.write(name, "x") }
+    let answer = try await bench.call("glob", ["pattern": "*["])
+    #expect(answer.text == "[")
+    #expect(answer.remarks == ["A [ without its ] stands for itself in the pattern."])
+    #expect(try await bench.call("glob", ["pattern": "a[[]b"]).remarks == [])
+    #expect(
+      await bench.failure("glob", ["pattern": .string(String(repeating: "*", count: 1_001))])
+        .contains("has 1001 bytes; give at most 1000")
+    )
+  }
+
   private func project() async throws -> ToolBench {
     let bench = try ToolBench()
     try await bench.write(".gitignore", "build/\n")
@@ -85,7 +140,7 @@ import Testing
     #expect(few.remarks == ["The first 3 lines are shown. Use limit or a narrower pattern."])
     let long = try await bench.call("grep", ["pattern": "xxx"])
     #expect(long.text.utf8.count == "a:51:".utf8.count + 500 + "…".utf8.count)
-    #expect(long.remarks == ["1 long lines are cut after 500 bytes."])
+    #expect(long.remarks == ["1 long line is cut after 500 bytes."])
     #expect(await bench.failure("grep", ["pattern": "("]).contains("is no regular expression"))
   }
 
@@ -117,6 +172,7 @@ import Testing
       execution.variables["COUNT"] = "3000"
       return execution
     }
+    options.staysInWorkingFolder = true
     let bench = try ToolBench(shell: true, options)
     defer { bench.remove() }
     let answer = try await bench.call("bash", ["command": "seq 1 $COUNT"])

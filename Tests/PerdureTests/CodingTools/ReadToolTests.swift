@@ -83,8 +83,83 @@ import Testing
     let answer = try await bench.call("read", ["path": "it's"])
     #expect(answer.text.utf8.count == 51_199)
     #expect(answer.result.diagnostics.first?.severity == .warn)
-    #expect(answer.remarks[0].contains("sed -n '1p' '/it'\\''s' | tail -c +51200"))
+    #expect(answer.remarks == ["Line 1 is longer than 50KB; only its beginning is shown."])
     #expect(answer.result.details?["truncation"]?["firstLineExceedsLimit"] == true)
+  }
+
+  @Test func `only where there is a shell a shell is advised`() async throws {
+    let bench = try ToolBench(shell: true)
+    defer { bench.remove() }
+    try await bench.write("it's", String(repeating: "x", count: 60_000) + "\nnext")
+    try await bench.env.writeFile("b", [0])
+    let answer = try await bench.call("read", ["path": "it's"])
+    #expect(answer.remarks[0].contains("sed -n '1p' '\(bench.folder)/it'\\''s' | tail -c +51201"))
+    #expect(await bench.failure("read", ["path": "b"]).hasSuffix("such as file or xxd"))
+    let plain = try ToolBench()
+    defer { plain.remove() }
+    try await plain.env.writeFile("b", [0])
+    #expect(await plain.failure("read", ["path": "b"]) == "'/b' is a binary file of 1 byte")
+    let edit: JSON = ["path": "b", "oldText": "a", "newText": "b"]
+    #expect(
+      await plain.failure("edit", edit) == "'/b' is a binary file of 1 byte, which edit would break"
+    )
+  }
+
+  /// Writes a file of more bytes than are counted, whose first and last parts are text.
+  private func writeLarge(_ bench: ToolBench, _ first: String, _ last: String = "") throws {
+    let path = URL(filePath: bench.folder).appending(path: "large")
+    try Data(first.utf8).write(to: path)
+    let file = try FileHandle(forUpdating: path)
+    try file.truncate(atOffset: 65 << 20)
+    try file.seekToEnd()
+    try file.write(contentsOf: Data(last.utf8))
+    try file.close()
+  }
+
+  @Test func `the lines of a large file are not counted for its beginning`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    try writeLarge(bench, "\u{FEFF}" + (1...5_000).map { "line \($0)\n" }.joined())
+    let whole = try await bench.call("read", ["path": "large"])
+    #expect(whole.text.hasPrefix("line 1\n"))
+    #expect(whole.text.hasSuffix("line 2000"))
+    #expect(whole.result.details?["truncation"]?["totalLines"] == .null)
+    #expect(
+      whole.remarks[0].hasSuffix("whose lines were not counted. Use offset=2001 to continue.")
+    )
+    let part = try await bench.call("read", ["path": "large", "limit": 2])
+    #expect(part.text == "line 1\nline 2")
+    #expect(part.remarks[0].hasPrefix("Showing lines 1-2 of a file of 68"))
+    let later = try await bench.call("read", ["path": "large", "offset": 4_000])
+    #expect(later.text.hasPrefix("line 4000\n"))
+    #expect(later.remarks[0].hasPrefix("Showing lines 4000-5000 of 5001"))
+  }
+
+  @Test func `a large file has lines behind its middle`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    let start = String(repeating: "text\n", count: 2_000)
+    try writeLarge(bench, start, "\n" + (1...3_000).map { "end \($0)\n" }.joined())
+    let answer = try await bench.call("read", ["path": "large", "offset": 2_002])
+    #expect(answer.text.hasPrefix("end 1\n"))
+    #expect(answer.text.hasSuffix("end 2000"))
+    #expect(answer.remarks == ["Showing lines 2002-4001 of 5002. Use offset=4002 to continue."])
+    let message = await bench.failure("read", ["path": "large", "offset": .int(.max)])
+    #expect(message.contains("which has 5002 lines"))
+  }
+
+  @Test func `a large file in wide characters is not decoded to its end`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    let path = URL(filePath: bench.folder).appending(path: "wide")
+    let text = String(repeating: "h\u{E4}\n", count: 9_000).utf16
+    try Data([0xFF, 0xFE] + text.flatMap { [UInt8($0 & 255), UInt8($0 >> 8)] }).write(to: path)
+    let file = try FileHandle(forUpdating: path)
+    try file.truncate(atOffset: 65 << 20)
+    try file.close()
+    let answer = try await bench.call("read", ["path": "wide", "offset": 3, "limit": 2])
+    #expect(answer.text == "h\u{E4}\nh\u{E4}")
+    #expect(answer.remarks[0].contains("whose lines were not counted"))
   }
 
   @Test func `files that are no text are told of`() async throws {

@@ -8,12 +8,18 @@ struct ToolBench: Sendable {
   let env: any Environment
   private let options: CodingToolOptions
 
-  init(shell: Bool = false, _ options: CodingToolOptions = CodingToolOptions()) throws {
+  init(
+    shell: Bool = false,
+    variables: [String: String]? = nil,
+    _ options: CodingToolOptions = CodingToolOptions()
+  ) throws {
     let url = FileManager.default.temporaryDirectory.appending(path: "tools-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     folder = url.resolvingSymlinksInPath().path
     env =
-      shell ? try Environments.local(cwd: folder) : try Environments.directory(at: folder)
+      shell
+      ? try Environments.local(cwd: folder, variables: variables)
+      : try Environments.directory(at: folder)
     self.options = options
   }
 
