@@ -76,6 +76,22 @@ import Testing
     }
   }
 
+  @Test func `a file is written only if it is as it was`() async throws {
+    try await withDesk { desk, folder in
+      let written = try await desk.run([
+        Desk.op("env.write", ["path": "f", "mode": "replace", "text": "one"]),
+        Desk.op("env.open", ["path": "f"]), Desk.op("env.stat", ["path": "perdure-file:1"]),
+      ])
+      let version = try #require(written[2]["answer"]?["info"]?["version"])
+      #expect(written[1]["answer"]?["info"]?["version"] == version)
+      let input: JSON = ["path": "f", "mode": "replace", "text": "two", "expecting": version]
+      let answers = try await desk.run([Desk.op("env.write", input), Desk.op("env.write", input)])
+      #expect(answers[0]["status"] == 0)
+      #expect(answers[1]["answer"]?["file"]?["reason"] == "conflict")
+      #expect(try String(contentsOfFile: "\(folder)/f", encoding: .utf8) == "two")
+    }
+  }
+
   @Test func `paths and lists are given, and nothing outside`() async throws {
     try await withDesk("read") { desk, folder in
       for name in ["b", "a"] {

@@ -1,0 +1,7 @@
+// Helo
+#include <stdio.h>
+
+int main(void) {
+  puts(‘Helo’);
+  return 0;
+}
