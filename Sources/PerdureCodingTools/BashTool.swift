@@ -14,6 +14,7 @@ struct BashTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["command"],
         "properties": [
           "command": ["type": "string", "description": "What the shell runs."],

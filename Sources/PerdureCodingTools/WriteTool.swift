@@ -14,6 +14,7 @@ struct WriteTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["path", "content"],
         "properties": [
           "path": ["type": "string", "description": "The file, relative or absolute."],

@@ -89,6 +89,11 @@ public final class ScriptedModel: ModelProvider {
   /// The events of an answer that calls tools.
   public static func calls(
     _ calls: (id: String, name: String, arguments: JSON)...
+  ) -> [[ModelEvent]] { self.calls(calls) }
+
+  /// The events of an answer that calls these tools.
+  public static func calls(
+    _ calls: [(id: String, name: String, arguments: JSON)]
   ) -> [[ModelEvent]] {
     var events: [ModelEvent] = []
     for (index, call) in calls.enumerated() {

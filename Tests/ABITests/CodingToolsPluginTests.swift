@@ -87,6 +87,7 @@ import Testing
       ("bash", ["command": "sleep 60", "timeout": .double(0.3)]),
       ("bash", ["command": "x", "timeout": -1]),
       ("bash", ["command": "printf '\\303'; printf '\\251'"]),
+      ("bash", ["command": "true", "sandbox": "none"]), ("ls", ["path": ".", "follow": true]),
       ("bash", ["command": ""]), ("bash", ["command": "printf 'a\\0b'"]), ("bash", [:]),
     ]
 
@@ -168,6 +169,45 @@ import Testing
         "\(call.0) \(call.1.compactText): \(pair.1.compactText.prefix(2_000)) is not \(pair.0.compactText.prefix(2_000))"
       )
     }
+  }
+
+  @Test func `commands beside each other do not mix their output`() async throws {
+    let folder = try TestPaths.folder().resolvingSymlinksInPath().path
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let plugin = try await Plugin.load(path: try Self.library.get())
+    let model = ScriptedModel { request in
+      guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("done") }
+      return ScriptedModel.calls(
+        (0..<64).map {
+          (
+            "c\($0)", "bash",
+            ["command": "for i in 1 2 3; do echo out \($0); echo err \($0) >&2; done"]
+          )
+        }
+      )
+    }
+    let harness = try await Harness.open(
+      .memory,
+      models: model,
+      extensions: [plugin.contribution],
+      environment: .local(cwd: folder)
+    )
+    let root = try await harness.root()
+    try await root.configure(.init(model: ScriptedModel.reference))
+    _ = try await root.submit("go").answer()
+    var seen = 0
+    for entry in try await root.view().entries where entry.kind == "pi.tool-result" {
+      let message = entry.model?.first
+      let number = try #require(message?["toolCallId"]?.text?.dropFirst())
+      let lines = (message?["content"]?.array?.first?["text"]?.text ?? "").split(separator: "\n")
+      #expect(
+        lines.sorted() == ["err", "err", "err", "out", "out", "out"].map { "\($0) \(number)" }
+      )
+      seen += 1
+    }
+    #expect(seen == 64)
+    try await harness.close()
+    await plugin.close()
   }
 
   @Test func `the manifest says of each tool what the extension does`() throws {

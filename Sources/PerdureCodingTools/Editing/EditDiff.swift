@@ -21,13 +21,13 @@ struct EditDiff: Sendable {
     var new: [ArraySlice<UInt8>]
   }
 
-  private let lines: [ArraySlice<UInt8>]
+  private let lines: Lines
   private var shift = 0
   private var shown = 0
 
   /// Takes a text of LF lines and what is changed in it.
   init(_ text: [UInt8], _ changes: [TextChange], path: String) {
-    lines = Self.lines(of: text[...])
+    lines = Lines(text)
     patch = "--- \(path)\n+++ \(path)\n"
     let blocks = Self.blocks(text, lines, changes)
     firstChangedLine = blocks.first.map { $0.line + 1 }
@@ -41,6 +41,27 @@ struct EditDiff: Sendable {
     }
     if !group.isEmpty { add(group) }
     if shown > Self.mostLines { display += "… the rest is left out\n" }
+  }
+
+  /// The lines of a text, with their LF; what is kept of each is where it begins.
+  private struct Lines {
+    private let text: [UInt8]
+    private var starts: [UInt32] = []
+
+    init(_ text: [UInt8]) {
+      self.text = text
+      var start = 0
+      while start < text.count {
+        starts.append(UInt32(clamping: start))
+        start = text[start...].firstIndex(of: 0x0A).map { $0 + 1 } ?? text.count
+      }
+    }
+
+    var count: Int { starts.count }
+
+    subscript(line: Int) -> ArraySlice<UInt8> {
+      text[Int(starts[line])..<(line + 1 < count ? Int(starts[line + 1]) : text.count)]
+    }
   }
 
   /// The lines with their LF.
@@ -58,7 +79,7 @@ struct EditDiff: Sendable {
   /// The blocks of whole lines that the changes touch.
   private static func blocks(
     _ text: [UInt8],
-    _ lines: [ArraySlice<UInt8>],
+    _ lines: Lines,
     _ changes: [TextChange]
   ) -> [Block] {
     var blocks: [Block] = []
@@ -87,7 +108,7 @@ struct EditDiff: Sendable {
         && changes[index].range.lowerBound < lines[last].endIndex
       let end = last < lines.count ? lines[last].endIndex : text.count
       new += text[place..<end]
-      let old = lines.isEmpty ? [] : Array(lines[line...min(last, lines.count - 1)])
+      let old = lines.count == 0 ? [] : (line...min(last, lines.count - 1)).map { lines[$0] }
       blocks.append(trimmed(Block(line: line, old: old, new: Self.lines(of: new[...]))))
       line = min(last + 1, max(lines.count - 1, 0))
     }

@@ -139,18 +139,21 @@ struct ClosestRegion {
   let hint: String
 
   private static let most = 20_000
+  /// Of longer lines the beginning is compared.
+  private static let longest = 2_000
 
   init(of old: [UInt8], in text: [UInt8]) {
     let wanted = Self.lines(of: old)
-    guard let anchor = wanted.max(by: { $0.count < $1.count }), anchor.count > 3,
-      let offset = wanted.firstIndex(of: anchor)
-    else {
+    let longest = wanted.indices.max { wanted[$0].count < wanted[$1].count }
+    guard let offset = longest, wanted[offset].count > 3 else {
       hint = "read the file again and give its text exactly"
       return
     }
-    let words = Self.words(of: anchor)
+    let words = Self.words(of: Array(wanted[offset].prefix(Self.longest)))
     var best: (line: Int, score: Double, text: [UInt8])?
-    for (number, line) in Self.lines(of: text).enumerated().prefix(Self.most) {
+    let lines = text.split(separator: 0x0A, maxSplits: Self.most, omittingEmptySubsequences: false)
+    for (number, part) in lines.prefix(Self.most).enumerated() {
+      let line = Array(part.prefix(Self.longest))
       let score = Self.likeness(words, Self.words(of: line))
       if score > (best?.score ?? 0.4) { best = (number, score, line) }
     }

@@ -5,7 +5,7 @@ import PerdureValue
 struct EditTool: CodingTool {
   let options: CodingToolOptions
 
-  private static let mostBytes = 256 << 20
+  private static let mostBytes = 64 << 20
 
   var tool: Tool {
     Tool(
@@ -16,6 +16,7 @@ struct EditTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["path", "edits"],
         "properties": [
           "path": ["type": "string", "description": "The file, relative or absolute."],

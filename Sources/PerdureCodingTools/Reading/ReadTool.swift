@@ -17,6 +17,7 @@ struct ReadTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["path"],
         "properties": [
           "path": ["type": "string", "description": "The file, relative or absolute."],

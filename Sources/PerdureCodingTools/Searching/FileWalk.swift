@@ -36,7 +36,7 @@ struct FileWalk: Sendable {
       listing.truncated = true
       return
     }
-    let entries = try await env.listFolder(folder).sorted {
+    let entries = try await entries(env, folder).sorted {
       $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
     }
     for entry in entries where entry.name != ".git" {
@@ -48,6 +48,31 @@ struct FileWalk: Sendable {
       listing.entries.append(FileListing.Entry(path: path, kind: entry.kind))
       guard entry.kind == .directory else { continue }
       try await walk(env, "\(folder)/\(entry.name)", path + "/", &folders)
+    }
+  }
+
+  /// The entries of a folder, or as many of them as could be listed.
+  private mutating func entries(
+    _ env: any Environment,
+    _ folder: String
+  ) async throws -> [FileInfo] {
+    let reader = try await env.openFolder(folder)
+    do {
+      var entries: [FileInfo] = []
+      while entries.count < Self.mostEntries {
+        let page = try await reader.next(1_000)
+        entries += page.entries
+        if page.isLast {
+          await reader.close()
+          return entries
+        }
+      }
+      listing.truncated = true
+      await reader.close()
+      return entries
+    } catch {
+      await reader.close()
+      throw error
     }
   }
 

@@ -16,6 +16,7 @@ struct GlobTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["pattern"],
         "properties": [
           "pattern": ["type": "string", "description": "With *, ?, [a-z], ** and {a,b}."],

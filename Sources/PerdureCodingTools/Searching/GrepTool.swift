@@ -14,6 +14,7 @@ struct GrepTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "required": ["pattern"],
         "properties": [
           "pattern": ["type": "string", "description": "A regular expression of JavaScript."],

@@ -16,6 +16,7 @@ struct ListTool: CodingTool {
         """,
       parameters: [
         "type": "object",
+        "additionalProperties": false,
         "properties": [
           "path": ["type": "string", "description": "The folder; absent: the working folder."],
           "limit": [

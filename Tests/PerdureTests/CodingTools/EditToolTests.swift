@@ -97,6 +97,21 @@ import Testing
     #expect(answer.result.details?["patch"]?.text == "--- /f\n+++ /f\n" + hunk)
   }
 
+  @Test func `a file beyond 64 MiB is not edited`() async throws {
+    let bench = try ToolBench()
+    defer { bench.remove() }
+    try await bench.write("f", "a")
+    try await bench.env.truncateFile("f", to: (64 << 20) + 1)
+    let message = await bench.failure("edit", ["path": "f", "edits": edits(("a", "b"))])
+    #expect(message == "'/f' has more than 67108864 bytes")
+  }
+
+  @Test func `the closest line is told of a long text, too`() async throws {
+    let long = String(repeating: "word \u{E9} ", count: 1_000)
+    let message = try await failure("first\nx \(long)\nlast\n", edits(("second\ny \(long)", "")))
+    #expect(message.contains("the closest part begins at line 1; line 2 is 'x word"))
+  }
+
   @Test func `occurrences that overlap are counted`() async throws {
     #expect(
       try await failure("}\n}\n}", edits(("}\n}", "x"))).contains("occurs 2 times in '/f'")

@@ -26,6 +26,12 @@ import Testing
     #expect(part.remarks == ["Showing 2 of 5 entries. Use limit to see more."])
   }
 
+  @Test func `no tool takes arguments that it does not know`() {
+    for tool in Extension.codingTools(shell: true).tools {
+      #expect(tool.parameters["additionalProperties"] == false, "\(tool.name)")
+    }
+  }
+
   @Test func `one byte is one`() async throws {
     let bench = try ToolBench()
     defer { bench.remove() }
