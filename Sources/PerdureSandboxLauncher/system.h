@@ -11,10 +11,11 @@
    "etc/ld.so.conf.d", "etc/localtime", "etc/pki", "etc/ssl/certs", "etc/ssl/openssl.cnf"}
 
 /* In the tier `landlock` the host's own files stand for the ones that the tier `namespaces` makes
-   up; what kind of system it is asks pip, which takes a refusal for an error. */
+   up; pip asks what system it is on, and takes a refusal for an error. */
 #define SYSTEM_NAMES \
   {"etc/debian_version", "etc/group", "etc/hosts", "etc/hostname", "etc/host.conf", \
-   "etc/lsb-release", "etc/nsswitch.conf", "etc/os-release", "etc/passwd", "etc/resolv.conf"}
+   "etc/lsb-release", "etc/mime.types", "etc/nsswitch.conf", "etc/os-release", "etc/passwd", \
+   "etc/resolv.conf"}
 
 #define SYSTEM_DEVICES {"dev/full", "dev/null", "dev/random", "dev/tty", "dev/urandom", "dev/zero"}
 
