@@ -3,7 +3,13 @@ import PerdureValue
 import Testing
 
 /// What confines a run on a folder, with the program as users have it.
-@Suite struct SandboxTests {
+@Suite(
+  .enabled(
+    if: Program.runs(["doctor", "sandbox"]),
+    "Tests/sandbox/impossible lets a machine without namespaces leave them out"
+  )
+)
+struct SandboxTests {
   private let folder = Folder()
 
   /// Runs a prompt that the model answers with calls, one in each turn, and then with a text.
@@ -200,6 +206,99 @@ import Testing
     #expect(finished.status == 0)
     #expect(results(finished).contains("/run/output/"))
     #expect((try? FileManager.default.contentsOfDirectory(atPath: temporary)) == [])
+  }
+
+  @Test func `nothing outlives a host that is killed, and what goes on is confined as before`() {
+    let secret = folder.file("secret")
+    let mark = "9\(UInt32.random(in: 100_000...999_999))"
+    let script = folder.file("script.json")
+    let turns: JSON = [
+      "turns": [
+        [
+          "steps": [
+            [
+              "toolCall": [
+                "id": "a", "name": "bash",
+                "arguments": [
+                  "command": .string("trap '' TERM HUP; setsid sleep \(mark) & sleep \(mark)")
+                ],
+              ]
+            ]
+          ]
+        ],
+        [
+          "steps": [
+            [
+              "toolCall": [
+                "id": "b", "name": "bash",
+                "arguments": ["command": .string("cat \(secret) || echo CONFINED")],
+              ]
+            ]
+          ]
+        ],
+        ["steps": [["text": "done"]]],
+      ]
+    ]
+    folder.write(turns.compactText, to: "script.json")
+    folder.write("canary", to: "secret")
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work"),
+      withIntermediateDirectories: true
+    )
+    let store = folder.file("s.sqlite")
+    let running = Program.start(
+      [
+        "run", "--json", "--store", store, "--no-plugins", "--faux", script, "--cwd",
+        folder.file("work"), "Go",
+      ],
+      in: folder
+    )
+    while !Self.runs("sleep\0\(mark)") { sched_yield() }
+    running.signal(SIGKILL)
+    _ = running.wait()
+    // As soon as the kernel tells those who watch it.
+    while Self.runs("sleep\0\(mark)") { sched_yield() }
+    let resumed = Program.run(["resume", "--json", "--store", store], in: folder)
+    #expect(resumed.events.first?["environment"]?["tier"] == "namespaces")
+    #expect(results(resumed).contains("CONFINED"))
+    #expect(!results(resumed).contains("canary"))
+  }
+
+  /// Whether a process of the machine has a command line that begins so; words are followed by zeros.
+  private static func runs(_ line: String) -> Bool {
+    let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+    return all.contains { number in
+      UInt32(number) != nil
+        && String(decoding: Folder.bytes(at: "/proc/\(number)/cmdline"), as: UTF8.self)
+          .hasPrefix(line)
+    }
+  }
+
+  @Test func `another command cannot confine a run that goes on in another way`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work"),
+      withIntermediateDirectories: true
+    )
+    let store = folder.file("s.sqlite")
+    let first = Program.run(
+      [
+        "run", "--store", store, "--no-plugins", "--faux", script, "--cwd", folder.file("work"),
+        "Hi",
+      ],
+      in: folder
+    )
+    #expect(first.status == 0)
+    let output = Journal(in: folder, named: "served")
+    let server = Program.start(["serve", "--store", store], in: folder, output: output)
+    defer {
+      server.signal(SIGTERM)
+      _ = server.wait()
+    }
+    #expect(output.line() == "serving \(store)")
+    let second = Program.run(["run", "--store", store, "--sandbox", "none", "Hi"], in: folder)
+    #expect(second.status == 3)
+    #expect(second.error.contains("there it is --sandbox workspace"))
   }
 
   @Test func `the doctor tells what each tier gives`() throws {

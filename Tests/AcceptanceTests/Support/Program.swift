@@ -84,6 +84,9 @@ enum Program {
     start(arguments, in: folder, input: input, environment: environment).wait()
   }
 
+  /// Whether `perdure` does something well; for what a machine must have for a test.
+  static func runs(_ arguments: [String]) -> Bool { run(arguments, in: Folder()).status == 0 }
+
   /// Starts `perdure`.
   static func start(
     _ arguments: [String],
