@@ -186,6 +186,26 @@ struct SandboxTests {
     #expect(finished.output.contains(part), "\(finished.output)")
   }
 
+  @Test(arguments: [
+    ["--store", "work/s.sqlite"], ["--store", "work/s/"], ["--plugins", "work/p"],
+  ])
+  func `what the host trusts is not where the model writes`(options: [String]) {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work/p"),
+      withIntermediateDirectories: true
+    )
+    let place = folder.file(options[1])
+    let store = options[0] == "--store" ? [] : ["--store", folder.file("s.sqlite")]
+    let words = ["run", "--faux", script, "--cwd", folder.file("work"), options[0], place] + store
+    let refused = Program.run(words + ["Hi"], in: folder)
+    #expect(refused.status == 3)
+    #expect(refused.error.contains("lies where the model may write"))
+    #expect(!folder.has("work/s.sqlite") && !folder.has("work/s"))
+    let read = Program.run(words + ["--sandbox", "readonly", "Hi"], in: folder)
+    #expect(read.status == 0, "\(read.error)")
+  }
+
   @Test func `options of a sandbox need a folder`() {
     let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
     let finished = Program.run(

@@ -271,9 +271,44 @@ enum Tiers {
   func `tools open no file of the kernel`(tier: SandboxPolicy.Tier) async throws {
     let box = try Box(tier)
     defer { box.remove() }
-    for path in ["/proc/self/environ", "/proc/1/mem", "/proc/kallsyms"] {
+    try box.folder.link("magic", to: "/proc/self/root/etc/passwd")
+    for path in ["/proc/self/environ", "/proc/1/mem", "/proc/kallsyms", "magic"] {
       await #expect(throws: FileError.self) { try await box.env.readTextFile(path) }
     }
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a cache outlives the sandbox that filled it`(tier: SandboxPolicy.Tier) async throws {
+    let cache = try Folder()
+    defer { cache.remove() }
+    for word in ["first", "second"] {
+      let box = try Box(tier) { $0.cache = cache.path }
+      defer { box.remove() }
+      let line = "mkdir -p $PIP_CACHE_DIR && cat $PIP_CACHE_DIR/x; echo \(word) >> $PIP_CACHE_DIR/x"
+      #expect(try await box.run(line).output == (word == "first" ? "" : "first\n"))
+    }
+    #expect(try cache.text("pip/x") == "first\nsecond\n")
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a workspace that another folder takes the place of stays the workspace`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let outside = try Folder()
+    defer { outside.remove() }
+    try outside.write("secret", "canary")
+    let box = try Box(tier)
+    defer { box.remove() }
+    try box.folder.write("own", "own")
+    try FileManager.default.moveItem(atPath: box.folder.path, toPath: box.folder.path + ".moved")
+    defer { try? FileManager.default.removeItem(atPath: box.folder.path + ".moved") }
+    try FileManager.default.createSymbolicLink(
+      atPath: box.folder.path,
+      withDestinationPath: outside.path
+    )
+    await #expect(throws: FileError.self) { try await box.env.readTextFile("secret") }
+    let output = try? await box.run("cat secret own").output
+    #expect(output == (tier == .namespaces ? "own" : nil))
   }
 
   @Test(arguments: Tiers.here.filter { $0 == .namespaces })

@@ -81,6 +81,7 @@ enum ResumeVerb {
         RunRecord(json: $0)
       }
       record = try RunOptions.resolve(arguments, recorded: recorded)
+      try record.requireOutside(address)
       if !arguments.has("plugin") { try ResumeVerb.verify(record.plugins, address) }
       models = try record.models()
       if recorded?.model != record.model {

@@ -51,6 +51,7 @@ enum RunVerb {
       try await RemoteRun(client, address, reporter).run(prompt, conversation, whenBusy, arguments)
     }
     let record = try RunOptions.resolve(arguments, recorded: nil)
+    try record.requireOutside(address)
     let models = try record.models()
     let store = try await address.open(
       durability: record.durability,

@@ -68,6 +68,7 @@ enum ServeVerb {
         RunRecord(json: $0)
       }
       record = try RunOptions.resolve(arguments, recorded: recorded)
+      try record.requireOutside(address)
       if !arguments.has("plugin") { try ResumeVerb.verify(record.plugins, address) }
       models = try record.models()
     } catch {

@@ -14,7 +14,8 @@ extension TreeEnvironment {
     let plan = host.plan
     let tree = FileTree(
       root: host.root,
-      reach: plan.isNamespaces ? .root : .machine,
+      // Below the machine's own root, too: no magic link of this process is followed.
+      reach: .root,
       protection: ProtectedPaths(plan.protected),
       isSandbox: true
     )

@@ -25,7 +25,7 @@ final class FileTree: Sendable {
     self.root = root
     self.reach = reach
     self.protection = protection
-    changesOtherNames = reach == .machine && !isSandbox
+    changesOtherNames = reach == .machine
     hidesKernelFiles = isSandbox
   }
 
