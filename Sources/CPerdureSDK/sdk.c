@@ -203,6 +203,9 @@ END
 BEGIN("swift-kit/PerdureValue/Pattern/TextPattern.swift")
 #embed "../PerdureValue/Pattern/TextPattern.swift"
 END
+BEGIN("swift-kit/PerdureValue/Pattern/WiderPattern.swift")
+#embed "../PerdureValue/Pattern/WiderPattern.swift"
+END
 BEGIN("swift-kit/PerdureValue/Schema/Decimal.swift")
 #embed "../PerdureValue/Schema/Decimal.swift"
 END
