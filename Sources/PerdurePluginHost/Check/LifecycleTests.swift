@@ -105,6 +105,7 @@ extension PluginTest {
     let host = try subject.copy()
     try subject.begin(host)
     let started = subject.targets.all.map { ($0, subject.start($0, on: host)) }
+    for (target, call) in started { waitForStart(of: call, of: target, on: host) }
     if waits {
       for (target, call) in started where target.hasOutput { host.waitForOutput(of: call, 200) }
     }
@@ -124,6 +125,15 @@ extension PluginTest {
     for (target, call) in started { try subject.expectEnd(call, of: target, on: host) }
     try subject.expect(host.destroy(), "destroy")
     try subject.throwOffences(of: host)
+  }
+
+  /// Waits until `start` was entered.
+  ///
+  /// No host makes a call that the plugin has not heard of when it is to stop. What blocks returns
+  /// late, so only some time is given to it.
+  private static func waitForStart(of call: UInt64, of target: CheckTarget, on host: CheckHost) {
+    let end = CheckRest.now + (target.isBlocking ? 100 : 2_000)
+    while !host.look(at: call).hasReturned, CheckRest.now < end { CheckRest.pause(1) }
   }
 
   private static func silence(_ subject: CheckSubject) throws {
