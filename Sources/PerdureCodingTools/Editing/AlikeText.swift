@@ -6,6 +6,7 @@ struct AlikeText: Sendable {
   private(set) var starts: [Int32] = []
   private(set) var ends: [Int32] = []
   private let tracksPlaces: Bool
+  private var alone = LoneCharacters()
 
   /// Takes a text of LF lines; `keepsEnd` leaves the spaces behind its last line, which may go on.
   init(_ original: [UInt8], tracksPlaces: Bool, keepsEnd: Bool = false) {
@@ -31,15 +32,20 @@ struct AlikeText: Sendable {
 
   private mutating func add(_ line: ArraySlice<UInt8>, trims: Bool) {
     let begin = text.count
-    if line.allSatisfy({ $0 < 0x80 }) {
-      for index in line.indices { add(line[index], index, index + 1) }
-    } else {
-      var place = line.startIndex
-      for character in String(decoding: line, as: UTF8.self) {
-        let end = place + character.utf8.count
-        for byte in Compatibility.plain(String(character)).utf8 { add(byte, place, end) }
-        place = end
+    var place = line.startIndex
+    while place < line.endIndex {
+      let plain = line[place...].firstIndex { $0 >= 0x80 } ?? line.endIndex
+      // What follows may belong to the last of them.
+      let end = plain == line.endIndex ? plain : max(place, plain - 1)
+      text += line[place..<end]
+      if tracksPlaces {
+        for index in place..<end {
+          starts.append(Int32(clamping: index))
+          ends.append(Int32(clamping: index + 1))
+        }
       }
+      place = end
+      if place < line.endIndex { addCharacters(of: line, &place) }
     }
     guard trims else { return }
     while text.count > begin, let last = text.last, Self.isSpace(last) {
@@ -48,6 +54,27 @@ struct AlikeText: Sendable {
       starts.removeLast()
       ends.removeLast()
     }
+  }
+
+  /// Adds what is up to the next place from which on everything is ASCII, or a part of it.
+  private mutating func addCharacters(of line: ArraySlice<UInt8>, _ place: inout Int) {
+    if let (end, mapped) = alone.next(of: line, at: place) {
+      if let mapped {
+        for byte in mapped { add(byte, place, end) }
+      } else {
+        for index in place..<end { add(line[index], place, end) }
+      }
+      place = end
+      return
+    }
+    var end = line.index(after: place)
+    while end < line.endIndex, alone.next(of: line, at: end) == nil { end += 1 }
+    for character in String(decoding: line[place..<end], as: UTF8.self) {
+      let next = place + character.utf8.count
+      for byte in Compatibility.plain(String(character)).utf8 { add(byte, place, next) }
+      place = next
+    }
+    place = end
   }
 
   private static func isSpace(_ byte: UInt8) -> Bool {

@@ -51,6 +51,10 @@ import Testing
     ),
     ("e\u{301}t\u{E9}\n", "\u{E9}te\u{301}", "s", "s\n"),
     ("ａｂｃ １\n", "abc 1", "n", "n\n"),
+    ("o\u{308}x\u{2014}\u{308}\n", "\u{F6}x", "s", "s\u{2014}\u{308}\n"),
+    ("\u{1112}\u{1161}\u{11AB}글\n", "한글", "k", "k\n"), ("\u{AC00}\u{11A8}!\n", "각!", "k", "k\n"),
+    ("a“b”c…\n", "\"b\"c...", "k", "ak\n"), ("x\u{212B}\u{2126}y\n", "\u{C5}\u{3A9}", "", "xy\n"),
+    ("👩\u{200D}🔬“\n", "👩\u{200D}🔬\"", "k", "k\n"),
   ])
   func `what only looks alike is found, and nothing else is touched`(
     text: String,
