@@ -210,6 +210,46 @@ import Testing
     await plugin.close()
   }
 
+  @Test(arguments: [Isolation.inProcess, .runner])
+  func `a call that is aborted ends its command`(isolation: Isolation) async throws {
+    let folder = try TestPaths.folder().resolvingSymlinksInPath().path
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    #expect(unsafe mkfifo(folder + "/pipe", 0o600) == 0)
+    let plugin = try await Plugin.load(path: try Self.library.get(), isolation: isolation)
+    let model = ScriptedModel { request in
+      guard ScriptedModel.turn(of: request) == 0 else { return ScriptedModel.text("done") }
+      let command: JSON = "exec 3> pipe; echo x >&3; sleep 1000 & wait"
+      return ScriptedModel.calls(("c", "bash", ["command": command]))
+    }
+    let harness = try await Harness.open(
+      .memory,
+      models: model,
+      extensions: [plugin.contribution],
+      environment: .local(cwd: folder)
+    )
+    let root = try await harness.root()
+    try await root.configure(.init(model: ScriptedModel.reference))
+    let submission = try await root.submit("go")
+    // The pipe has an end once nothing of the command is left.
+    let (events, source) = AsyncStream<String>.makeStream()
+    Thread.detachNewThread {
+      let pipe = FileHandle(forReadingAtPath: folder + "/pipe")
+      source.yield(String(decoding: (try? pipe?.read(upToCount: 2)) ?? Data(), as: UTF8.self))
+      _ = try? pipe?.readToEnd()
+      source.yield("end")
+      source.finish()
+    }
+    var seen: [String] = []
+    for await event in events {
+      seen.append(event)
+      if event == "x\n" { try await root.abort() }
+    }
+    #expect(seen == ["x\n", "end"])
+    _ = try? await submission.answer()
+    try await harness.close()
+    await plugin.close()
+  }
+
   @Test func `the manifest says of each tool what the extension does`() throws {
     let path = Self.plugin.appending(path: "coding-tools.json")
     let manifest = try JSON(parsing: Array(Data(contentsOf: path)))

@@ -12,6 +12,10 @@ struct AlikeText: Sendable {
   init(_ original: [UInt8], tracksPlaces: Bool, keepsEnd: Bool = false) {
     self.tracksPlaces = tracksPlaces
     text.reserveCapacity(original.count)
+    if tracksPlaces {
+      starts.reserveCapacity(original.count)
+      ends.reserveCapacity(original.count)
+    }
     var start = 0
     while true {
       let newline = original[start...].firstIndex(of: 0x0A)
