@@ -20,10 +20,10 @@ import Testing
     return try JSON(parsing: end.output)
   }
 
-  @Test func `fifty lines from the middle of two gigabytes cost little memory`() async throws {
+  @Test func `fifty lines from the middle of five gigabytes cost little memory`() async throws {
     let folder = try Folder()
     defer { folder.remove() }
-    let half: UInt64 = 1_000_000_000
+    let half: UInt64 = 2_500_000_000
     try Data("begin\n".utf8).write(to: URL(filePath: folder.at("huge")))
     let file = try FileHandle(forUpdating: URL(filePath: folder.at("huge")))
     try file.seek(toOffset: half)
@@ -44,6 +44,21 @@ import Testing
     )
     let expected = (51...100).map { "line \($0)" }.joined(separator: "\n")
     #expect(answer["text"]?.text == expected)
+    let peak = try #require(answer["peak"]?.int)
+    #expect(peak < 40 * 1_024, "\(peak) KiB")
+  }
+
+  @Test func `the beginning of five gigabytes costs little memory`() async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    let lines = (1...3_000).map { "line \($0)\n" }.joined()
+    try Data(lines.utf8).write(to: URL(filePath: folder.at("huge")))
+    let file = try FileHandle(forUpdating: URL(filePath: folder.at("huge")))
+    try file.truncate(atOffset: 5_000_000_000)
+    try file.close()
+    let answer = try await run("read", folder, ["path": "huge"])
+    #expect(answer["text"]?.text?.hasSuffix("\nline 2000") == true)
+    #expect(answer["details"]?["truncation"]?["totalLines"] == .null)
     let peak = try #require(answer["peak"]?.int)
     #expect(peak < 40 * 1_024, "\(peak) KiB")
   }
