@@ -62,12 +62,18 @@ final class OpenedFile: FileReader {
     return try await run { (file) throws(FileError) in
       var scanner = scanner
       var offset: Int64 = 0
+      var mayBeHole = false
       while true {
+        if mayBeHole, scanner.passesOver(newlines: 0), let end = file.holeEnd(at: offset) {
+          scanner.pass(bytes: Int(end - offset), newlines: 0)
+          offset = end
+        }
         let piece = try asking(path, "read") { () throws(SystemFailure) in
           try file.read(offset: offset, length: Self.piece)
         }
         if piece.isEmpty { return scanner.finish() }
         let count = newlines(in: piece)
+        mayBeHole = count == 0
         if scanner.passesOver(newlines: count) {
           scanner.pass(bytes: piece.count, newlines: count)
         } else {

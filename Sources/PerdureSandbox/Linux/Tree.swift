@@ -238,6 +238,16 @@ extension Descriptor {
     return bytes
   }
 
+  /// Where a file has content again, from `offset` on, after a hole of zeros; `nil` if there is none.
+  func holeEnd(at offset: Int64) -> Int64? {
+    // SEEK_DATA, which Glibc hides.
+    let place = Int64(lseek(number, Int(offset), 3))
+    if place >= 0 { return place > offset ? place : nil }
+    // Nothing more: the hole goes on to the end.
+    guard errno == ENXIO, let size = try? entry().size, size > offset else { return nil }
+    return size
+  }
+
   func write(_ bytes: [UInt8]) throws(SystemFailure) {
     try Self.check(
       unsafe bytes.withUnsafeBytes {
