@@ -413,12 +413,30 @@ enum Tiers {
       [.posixPermissions: 0o755],
       ofItemAtPath: folder.at("launcher")
     )
-    var policy = SandboxPolicy(workspace: folder.path)
+    let workspace = try Folder()
+    defer { workspace.remove() }
+    var policy = SandboxPolicy(workspace: workspace.path)
     policy.launcher = folder.at("launcher")
     let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
     #expect(error?.code == .sandboxUnavailable)
     #expect(error?.message.contains(part) == true)
     #expect(error?.hint != nil)
+  }
+
+  @Test(arguments: SandboxPolicy.Tier.allCases)
+  func `a launcher that commands could replace is refused`(tier: SandboxPolicy.Tier) throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    try FileManager.default.copyItem(atPath: Launcher.path.get(), toPath: folder.at("launcher"))
+    let elsewhere = try Folder()
+    defer { elsewhere.remove() }
+    try elsewhere.link("launcher", to: folder.at("launcher"))
+    for path in [folder.at("launcher"), elsewhere.at("launcher")] {
+      var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+      policy.launcher = path
+      let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+      #expect(error?.code == .sandboxPolicy)
+    }
   }
 
   @Test func `a launcher that is missing is one sentence with its place`() throws {

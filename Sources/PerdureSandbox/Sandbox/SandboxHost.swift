@@ -22,6 +22,7 @@ final class SandboxHost: Sendable {
     let plan = try SandboxPlan(policy)
     self.plan = plan
     launcher = try SandboxProgram.find(policy.launcher)
+    try plan.requireOutside(launcher)
     if plan.isNamespaces {
       let held = try SandboxLaunch(
         program: launcher,

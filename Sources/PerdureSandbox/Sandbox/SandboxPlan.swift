@@ -201,6 +201,21 @@ struct SandboxPlan: Sendable {
     return paths
   }
 
+  /// Refuses a launcher that commands could put another one in the place of.
+  func requireOutside(_ launcher: String) throws(PerdureError) {
+    let found = try? Descriptor.anything(at: launcher).systemPath()
+    let path = found ?? launcher
+    guard
+      let place = places.first(where: { place in
+        place.isWritable && (path == place.outside || path.hasPrefix(place.outside + "/"))
+      })
+    else { return }
+    throw Self.refused(
+      "the launcher of sandboxes \(path) lies where the sandbox may write, in \(place.outside)",
+      hint: "install it elsewhere"
+    )
+  }
+
   private static func variables(
     _ policy: SandboxPolicy,
     _ temporaryFolder: VirtualPath
