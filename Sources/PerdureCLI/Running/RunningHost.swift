@@ -245,7 +245,10 @@ final class RunningHost: Sendable {
   func report(_ header: JSONObject) {
     var header = header
     header["plugins"] = description
-    if let environment { header["environment"] = environment.header }
+    if let environment {
+      header["environment"] = environment.header
+      reporter.progress(environment.line)
+    }
     reporter.header(header)
     _ = harness.subscribe { [weak self] in self?.see($0) }
   }

@@ -74,6 +74,12 @@ struct WorkingFolder: Sendable {
     return .object(object)
   }
 
+  /// What is said to who watches.
+  var line: String {
+    let words = header["network"]?.text.map { ", network \($0)" } ?? ""
+    return "sandbox \(mode.rawValue) (\(environment.confinement.tier)\(words)) on \(path)"
+  }
+
   /// The stored form of it as a sentence for people; `nil` if it is none.
   static func sentence(_ stored: JSON?) -> String? {
     guard let stored, let tier = stored["tier"]?.text, let files = stored["files"]?.text,

@@ -2,7 +2,7 @@ public import PerdureValue
 
 /// What an environment keeps tools and commands from, for people and programs to read.
 public struct Confinement: Sendable, Equatable {
-  /// The kind of the environment: `directory`, `local`, or a name of its author's.
+  /// What confines: `directory`, `none`, `namespaces`, `landlock`, or a name of its author's.
   public var tier: String
   /// What file tools are kept from, as a clause.
   public var files: String
