@@ -134,7 +134,8 @@ static const char *remedy(int stage, int error) {
     case stage_system: return tree_remedy(error);
     case stage_mount: return "check that the directory exists, is no link, and was not replaced";
     case stage_idmap:
-      return "the file system has no idmapped mounts: run as the owner of the workspace instead";
+      return "the file system has no idmapped mounts, so root cannot work there: keep the workspace "
+             "on another one, or let another user own it, as whom commands then run";
     case stage_proc:
       return "the container masks parts of /proc: start it with --security-opt "
              "systempaths=unconfined, "

@@ -48,12 +48,13 @@ struct WorkingFolder: Sendable {
       )
     }
     let start = error.hint.map { "\($0); or see" } ?? "see"
+    let weaker = choice.tier == .namespaces ? "--sandbox-tier landlock (weaker), " : ""
     return PerdureError(
       error.code,
       error.message,
       hint:
-        "\(start) `perdure doctor sandbox`, or choose --sandbox files (no commands) or --sandbox "
-        + "none (nothing is confined)",
+        "\(start) `perdure doctor sandbox`, or choose \(weaker)--sandbox files (no commands) or "
+        + "--sandbox none (nothing is confined)",
       details: error.details,
       cause: error.cause
     )
