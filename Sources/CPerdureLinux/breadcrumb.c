@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "buffers.h"
-#include "trail.h"
 
 static _Thread_local perdure_breadcrumb crumb;
 /* Written last and cleared first, so that a handler never sees half a crumb. */
@@ -23,13 +22,9 @@ void perdure_breadcrumb_enter(const char *plugin, const char *target, unsigned l
   crumb.call = call;
   __atomic_signal_fence(__ATOMIC_RELEASE);
   inside = 1;
-  perdure_trail_enter(plugin, target);
 }
 
-void perdure_breadcrumb_leave(void) {
-  inside = 0;
-  perdure_trail_leave();
-}
+void perdure_breadcrumb_leave(void) { inside = 0; }
 
 int perdure_breadcrumb_current(perdure_breadcrumb *out) {
   if (!inside || !out) return 0;
@@ -58,15 +53,6 @@ int perdure_breadcrumb_keep_crashes(void) {
   free(path);
   return length < sizeof folder ? 0 : -ENAMETOOLONG;
 }
-
-long long perdure_breadcrumb_left(void) {
-  char lines[16384];
-  size_t count = folder[0] ? perdure_trail_collect(folder, lines, sizeof lines) : 0;
-  if (folder[0]) perdure_trail_begin(folder);
-  return perdure_buffer_receive(lines, count);
-}
-
-void perdure_breadcrumb_forget(void) { perdure_trail_remove(); }
 
 static void note(const perdure_breadcrumb *current) {
   char path[sizeof folder + 256];
@@ -108,8 +94,6 @@ extern void __tsan_init(void) __attribute__((weak));
 static void crashed(int signal) {
   perdure_breadcrumb current;
   int is_known = perdure_breadcrumb_current(&current);
-  /* A signal tells of itself. */
-  perdure_trail_remove();
   if (is_known) {
     struct iovec sentence[] = {
         piece("perdure: plugin "), piece(current.plugin), piece(" crashed the process in "),

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "perdure_breadcrumb.h"
-
 /* A handler and not sigwait: libdispatch lets the main thread suspend with an empty mask, so a
  * blocked signal would be delivered there and end the process. */
 
@@ -20,8 +18,7 @@ static atomic_int first_signal;
 
 static void handle(int signal) {
   int none = 0, error = errno;
-  if (!atomic_compare_exchange_strong(&first_signal, &none, signal))
-    perdure_process_end(128 + signal);
+  if (!atomic_compare_exchange_strong(&first_signal, &none, signal)) _exit(128 + signal);
   sem_post(&arrived);
   errno = error;
 }
@@ -65,7 +62,7 @@ static void (*exit_handler)(void);
 
 static void exited(void) {
   if (exit_handler) exit_handler();
-  perdure_process_end(1);
+  _exit(1);
 }
 
 int perdure_process_watch_exit(void (*handler)(void)) {
@@ -73,10 +70,7 @@ int perdure_process_watch_exit(void (*handler)(void)) {
   return atexit(exited) == 0 && at_quick_exit(exited) == 0 ? 0 : -ENOMEM;
 }
 
-void perdure_process_end(int status) {
-  perdure_breadcrumb_forget();
-  _exit(status);
-}
+void perdure_process_end(int status) { _exit(status); }
 
 void perdure_process_wait(void) {
   for (;;) pause();

@@ -57,28 +57,6 @@ import Testing
     #expect(resumed.error.contains("in tool:act"))
   }
 
-  @Test func `a plugin that ends the process without a word is named at the next start`() {
-    let result = run(["-include", "unistd.h", "-DRUDE=_exit(0)"])
-    #expect(result.error == "")
-    let store = folder.file("s.sqlite")
-    let resumed = Program.run(["resume", "--store", store], in: folder)
-    let sentence = "ended without a word while plugin test.rude was in tool:act"
-    #expect(resumed.error.contains(sentence), "\(resumed.error)")
-    #expect(resumed.output.contains("interrupted"))
-    // Told once, and not of a process that ends in order.
-    let again = Program.run(
-      [
-        "run", "--store", store, "--plugin", plugin([]), "--faux", folder.file("script.json"),
-        "Act again",
-      ],
-      in: folder
-    )
-    #expect(again.status == 0)
-    #expect(again.error == "")
-    let left = Program.runTool(["find", folder.path, "-name", ".running-*"], in: folder)
-    #expect(left.output == "")
-  }
-
   @Test func `a thread of a plugin that exits the process is no success`() {
     let result = run(["-DRUDE=leave_elsewhere()"])
     #expect(result.status == 1)

@@ -26,15 +26,6 @@ void perdure_breadcrumb_report_crashes(void);
  * outgoing text of perdure_text.h names, with what it was in; 0 or -errno. Called before the above. */
 int perdure_breadcrumb_keep_crashes(void);
 
-/* Tells of processes that ended without a word while they ran code of plugins, killed or by a plugin that
- * calls _exit: a line "PROCESS\tPLUGIN\tTARGET" for each thread that did, as the incoming text of
- * perdure_text.h; its length or -errno. They are told of once. From now on this process can be told of,
- * too. Called behind the above. */
-long long perdure_breadcrumb_left(void);
-
-/* Says that this process ends in order, so that nobody tells of it. */
-void perdure_breadcrumb_forget(void);
-
 /* Leaves such a file for the plugin whose code this thread runs, if any: when the plugin ends the
  * process without a crash. */
 void perdure_breadcrumb_mark(void);

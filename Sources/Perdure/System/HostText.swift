@@ -146,25 +146,6 @@ package enum HostText {
     _ = perdure_breadcrumb_keep_crashes()
   }
 
-  /// A thread of a process that ended without a word.
-  package struct LostThread: Sendable {
-    /// The number of the process.
-    package var process: String
-    package var plugin: String
-    /// What of the plugin was called.
-    package var target: String
-  }
-
-  /// Tells, once, of processes that ended without a word while they ran code of plugins; from now on
-  /// this one can be told of.
-  package static func lostThreads() -> [LostThread] {
-    (text(perdure_breadcrumb_left()) ?? "").split(separator: "\n").compactMap { line in
-      let parts = line.split(separator: "\t").map(String.init)
-      guard parts.count == 3 else { return nil }
-      return LostThread(process: parts[0], plugin: parts[1], target: parts[2])
-    }
-  }
-
   /// The plugin whose code this thread runs, and what it is in, if any; it also leaves the file.
   package static func markPlugin() -> (plugin: String, target: String)? {
     guard let plugin = text(perdure_breadcrumb_tell(Int32(PERDURE_BREADCRUMB_PLUGIN.rawValue))),

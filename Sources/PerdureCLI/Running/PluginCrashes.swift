@@ -17,16 +17,9 @@ enum PluginCrashes {
   }
 
   /// Lets crashes from here on leave marks; without a folder for them there are none.
-  ///
-  /// Returns sentences about processes that ended without leaving one.
-  static func keep() -> [String] {
-    guard let folder, (try? HostText.makeFolders(folder)) != nil else { return [] }
+  static func keep() {
+    guard let folder, (try? HostText.makeFolders(folder)) != nil else { return }
     HostText.keepCrashes(in: folder)
-    return HostText.lostThreads().map { lost in
-      "process \(lost.process) ended without a word while plugin \(lost.plugin) was in"
-        + " \(lost.target): it was killed, or the plugin called _exit; with --isolation runner"
-        + " that would cost the plugin's calls alone"
-    }
   }
 
   /// What the plugin was doing when it crashed an earlier process, or `nil` if it did not.

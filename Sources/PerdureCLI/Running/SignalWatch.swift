@@ -29,7 +29,7 @@ enum SignalWatch {
   ///
   /// Without it a run that a plugin cut off would end as if all were well.
   static func watchPlugins(_ reporter: Reporter) throws {
-    for sentence in PluginCrashes.keep() { reporter.warn("warning: \(sentence)") }
+    PluginCrashes.keep()
     perdure_breadcrumb_report_crashes()
     exitReporter.withLock { $0 = reporter }
     let code = perdure_process_watch_exit {
