@@ -23,7 +23,10 @@ import Testing
   // MARK: A conversation of its own (trace T1 of the message layer)
 
   @Test func `a tool streams and runs a conversation of its own`() async throws {
-    try await Desk.with { desk in
+    var form = Desk.Form()
+    // A transaction that nobody uses for two seconds is over, and gates may take longer.
+    form.clock = ManualClock()
+    try await Desk.with(form) { desk in
       let gates = try (0..<5).map { _ in try Gate() }
       let arguments: JSON = [
         "ops": .array(

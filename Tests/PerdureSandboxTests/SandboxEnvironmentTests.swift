@@ -485,6 +485,8 @@ final class Box: Sendable {
     folder = try Folder()
     var policy = SandboxPolicy(workspace: folder.path, tier: tier)
     policy.launcher = try Launcher.path.get()
+    // Whoever takes a command's output may wait for long where many tests run.
+    policy.limits.seconds = 3_600
     try change(&policy, folder)
     env = try TreeEnvironment.sandbox(policy)
   }
