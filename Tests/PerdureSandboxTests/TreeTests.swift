@@ -16,6 +16,18 @@ import Testing
     #expect(try TreeEnvironment.directory(at: second.path).id != env.id)
   }
 
+  @Test func `a file that is replaced all the time keeps its path`() async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    let env = try TreeEnvironment.directory(at: folder.path)
+    try await env.writeFile("f", "x")
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask { for _ in 0..<2_000 { try await env.writeFile("f", "x") } }
+      for _ in 0..<2_000 { #expect(try await env.canonicalPath("f") == "/f") }
+      try await group.waitForAll()
+    }
+  }
+
   @Test func `only so many rules about what is ignored count, and only short ones`() async throws {
     let folder = try Folder()
     defer { folder.remove() }

@@ -129,12 +129,18 @@ final class FileTree: Sendable {
   }
 
   func canonical(_ path: VirtualPath) throws(FileError) -> VirtualPath {
-    let file = try find(path)
-    // Of what was removed in between the kernel tells where it was.
-    let links = try asking(path) { () throws(SystemFailure) in try file.entry().links }
-    guard links > 0 else { throw FileError(SystemFailure(ENOENT), path) }
-    return try canonical(file, path)
+    for _ in 0..<Self.mostTries {
+      let file = try find(path)
+      let found = try canonical(file, path)
+      // Of what was removed by then the kernel tells where it was, with a remark; another file may
+      // have taken its place.
+      let links = try asking(path) { () throws(SystemFailure) in try file.entry().links }
+      if links > 0 { return found }
+    }
+    throw FileError(SystemFailure(ENOENT), path)
   }
+
+  private static let mostTries = 100
 
   // MARK: Looking
 
