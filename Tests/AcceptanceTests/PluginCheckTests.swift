@@ -154,6 +154,11 @@ import Testing
     #expect(others.allSatisfy { $0["outcome"] == "skipped" })
   }
 
+  @Test func `a test says how long it took`() {
+    let report = check(build("returns_junk"), ["--group", "calls/once"]).report
+    #expect((findings(report).first?["ms"]?.int ?? 0) > 0)
+  }
+
   @Test func `a seed makes the same inputs again`() {
     let plugin = build("returns_junk")
     let reasons = [1, 2].map { _ in

@@ -119,14 +119,22 @@ package enum PluginChecks {
 
   /// Runs one test in a process of its own, whose end is part of what is found.
   private static func apart(_ test: PluginTest, _ options: PluginCheckOptions) -> TestFinding {
+    let begin = CheckRest.now
+    var finding = outcome(of: test, options)
+    finding.milliseconds = CheckRest.now - begin
+    return finding
+  }
+
+  private static func outcome(
+    of test: PluginTest,
+    _ options: PluginCheckOptions
+  ) -> TestFinding {
     var finding = TestFinding(
       name: test.name,
       question: test.question,
       outcome: .failed,
       remedy: test.remedy
     )
-    let begin = CheckRest.now
-    defer { finding.milliseconds = CheckRest.now - begin }
     guard let folder = CheckProcess.makeFolder() else {
       finding.reason = "there is no folder to run it in"
       finding.remedy = "set TMPDIR to a folder that can be written to"
