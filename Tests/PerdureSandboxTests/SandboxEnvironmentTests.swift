@@ -212,6 +212,32 @@ enum Tiers {
     #expect(error?.limit == "memory")
   }
 
+  /// A limit, how it is set so low that it is reached, and a line that reaches it.
+  struct LimitCase: Sendable, CustomStringConvertible {
+    var description: String
+    var line: String
+    var set: @Sendable (inout SandboxPolicy.Limits) -> Void
+  }
+
+  static let limitCases = [
+    LimitCase(description: "file", line: "exec head -c 100000 /dev/zero > f") {
+      $0.fileSize = 4_096
+    },
+    LimitCase(description: "cpu", line: "while :; do :; done") { $0.processorSeconds = 1 },
+    LimitCase(description: "disk", line: "sleep 600") { $0.diskFloor = 1 << 60 },
+  ]
+
+  @Test(arguments: Tiers.here, limitCases)
+  func `a limit that is reached ends the command, and the error names it`(
+    tier: SandboxPolicy.Tier,
+    test: LimitCase
+  ) async throws {
+    let box = try Box(tier) { test.set(&$0.limits) }
+    defer { box.remove() }
+    let error = await #expect(throws: ExecutionError.self) { try await box.run(test.line) }
+    #expect(error?.limit == test.description)
+  }
+
   @Test(arguments: Tiers.here)
   func `a command that names no timeout has that of the policy`(
     tier: SandboxPolicy.Tier

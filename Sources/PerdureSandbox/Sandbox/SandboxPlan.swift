@@ -27,7 +27,9 @@ struct SandboxPlan: Sendable {
   let policy: SandboxPolicy
   let identity: Identity
   let workspace: Place
-  /// All that is shown, the workspace first.
+  /// What the policy chose to show, the workspace first.
+  let chosen: [Place]
+  /// All that is shown.
   let places: [Place]
   let temporaryFolder: VirtualPath
   let protected: [VirtualPath]
@@ -67,9 +69,10 @@ struct SandboxPlan: Sendable {
     let own = try Self.own(scratch, isNamespaces)
     outputs = KeptOutputs(scratch: scratch, inside: own.outputs.inside)
     temporaryFolder = own.temporary?.inside ?? VirtualPath(names: ["tmp"])
-    places =
-      [workspace] + (try Self.further(policy)) + [own.outputs] + (own.temporary.map { [$0] } ?? [])
-    protected = policy.preset == .full ? [] : try Self.protected(policy, places)
+    chosen = [workspace] + (try Self.further(policy))
+    let cache = try Self.cache(policy)
+    places = chosen + [cache, own.outputs, own.temporary].compactMap { $0 }
+    protected = policy.preset == .full ? [] : try Self.protected(policy, chosen)
     hidden = try policy.hidden.map { (path) throws(PerdureError) in
       try Self.inside(workspace.inside, path, "hidden")
     }
@@ -121,11 +124,13 @@ struct SandboxPlan: Sendable {
     for path in policy.writable {
       places.append(try place(path, nil, isWritable: true, "writable path"))
     }
-    if let cache = policy.cache {
-      let inside = policy.tier == .namespaces ? VirtualPath(names: ["cache"]) : nil
-      places.append(try place(cache, inside, isWritable: true, "cache"))
-    }
     return places
+  }
+
+  private static func cache(_ policy: SandboxPolicy) throws(PerdureError) -> Place? {
+    guard let cache = policy.cache else { return nil }
+    let inside = policy.tier == .namespaces ? VirtualPath(names: ["cache"]) : nil
+    return try place(cache, inside, isWritable: true, "cache")
   }
 
   /// Opens something of the host; without a path inside it is shown where it is.

@@ -34,6 +34,13 @@ struct SandboxReport: Sendable {
     return sum
   }
 
+  /// Without what is the same for all commands of a tier.
+  var ofCommand: SandboxReport {
+    var part = self
+    part.unprotected = unprotected.filter { $0.value != "tier" }
+    return part
+  }
+
   /// With protected paths that came to be there although nothing protects them.
   func noting(_ path: String, _ reason: String) -> SandboxReport {
     var sum = self
@@ -60,7 +67,7 @@ extension SandboxPlan {
         open.map { ["path": .string($0.key), "reason": .string($0.value)] }
       )
     }
-    let further = places.filter { $0.isWritable && $0.inside != workspace.inside }
+    let further = chosen.dropFirst().filter { $0.isWritable }
     if !further.isEmpty {
       facts["writable"] = .array(further.map { .string($0.inside.text) })
     }

@@ -64,7 +64,7 @@ final class SandboxedCommand: StartedCommand {
         hint: "try again; `perdure doctor sandbox` tells what the machine can give"
       )
     }
-    end.confinement = host.plan.confinement(report(records))
+    end.confinement = host.plan.confinement(report(records).ofCommand)
     return end
   }
 
