@@ -35,7 +35,7 @@ struct SandboxChoice: Sendable, Equatable {
       name: "sandbox-tier",
       value: "TIER",
       help:
-        "namespaces, or landlock where there are none; it is\nweaker, and never taken by itself",
+        "namespaces, or landlock where there are none; it is\nweaker, and never taken by itself;\n'perdure doctor sandbox' tells what works here",
       standard: "namespaces"
     ),
     Option(
