@@ -425,7 +425,7 @@ enum Tiers {
   }
 
   @Test(arguments: [
-    ("#!/bin/sh\nexit 0\n", "another version"),
+    ("#!/bin/sh\nexit 0\n", "another version"), ("#!/bin/sh\nexec sleep 7777\n", "another version"),
     (
       "#!/bin/sh\necho 'failed policy 22 not a policy of version 2; host and launcher are of different versions' >&4\n",
       "another version"

@@ -88,6 +88,12 @@ package final class SandboxLaunch: Sendable {
     perdure_sandbox_close(descriptor)
   }
 
+  /// Ends what does not do as a launcher does, too.
+  func abandon() {
+    end()
+    if process > 0 { perdure_command_kill(process) }
+  }
+
   /// Asks the command to end; after the policy's grace it is made to.
   package func terminate() { send("t") }
 

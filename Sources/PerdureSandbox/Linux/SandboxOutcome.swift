@@ -10,13 +10,19 @@ package struct SandboxOutcome: Sendable {
 
   /// Runs a launch to its end.
   ///
-  /// More output than `most` bytes ends it.
-  package init(of launch: SandboxLaunch, most: Int = 1 << 20) {
+  /// More output than `most` bytes ends it, and so do `milliseconds`.
+  package init(of launch: SandboxLaunch, most: Int = 1 << 20, milliseconds: Int64? = nil) {
+    let deadline = milliseconds.map { monotonicNanoseconds() + $0 * 1_000_000 }
     var collected: [SandboxLaunch.End: [UInt8]] = [:]
     var open = SandboxLaunch.End.allCases
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     while !open.isEmpty {
-      for end in launch.wait(for: open) {
+      let left = deadline.map { ($0 - monotonicNanoseconds()) / 1_000_000 }
+      if let left, left <= 0 {
+        launch.abandon()
+        break
+      }
+      for end in launch.wait(for: open, milliseconds: left.map { Int32(clamping: $0) } ?? -1) {
         guard let bytes = launch.read(end, into: &buffer) else { continue }
         if bytes.isEmpty { open.removeAll { $0 == end } }
         collected[end, default: []] += bytes

@@ -46,6 +46,9 @@ final class SandboxHost: Sendable {
     }
   }
 
+  /// Milliseconds after which a program is taken for none that it should be; a launcher gives itself 5,000.
+  private static let patience: Int64 = 15_000
+
   /// Waits until the holder holds, or tells why it does not.
   private static func awaitReady(
     _ held: SandboxLaunch,
@@ -53,8 +56,14 @@ final class SandboxHost: Sendable {
   ) throws(PerdureError) -> [SandboxRecord] {
     var lines = RecordLines()
     var buffer = [UInt8](repeating: 0, count: 4_096)
+    let deadline = monotonicNanoseconds() + patience * 1_000_000
     while !lines.records.contains(.ready) {
-      _ = held.wait(for: [.records])
+      let left = (deadline - monotonicNanoseconds()) / 1_000_000
+      guard left > 0 else {
+        held.abandon()
+        throw SandboxProgram.stranger(launcher)
+      }
+      _ = held.wait(for: [.records], milliseconds: Int32(clamping: left))
       guard let bytes = held.read(.records, into: &buffer) else { continue }
       if bytes.isEmpty {
         throw SandboxProgram.failure(of: SandboxOutcome(records: lines.records), launcher)
@@ -71,7 +80,8 @@ final class SandboxHost: Sendable {
   ) throws(PerdureError) -> [SandboxRecord] {
     let fields = plan.fields + [.folder("/"), .argument("/bin/true")]
     let outcome = SandboxOutcome(
-      of: try SandboxLaunch(program: launcher, policy: SandboxMessage(fields))
+      of: try SandboxLaunch(program: launcher, policy: SandboxMessage(fields)),
+      milliseconds: patience
     )
     guard outcome.records.contains(.exited(0)) else {
       throw SandboxProgram.failure(of: outcome, launcher)
