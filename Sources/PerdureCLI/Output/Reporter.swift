@@ -11,6 +11,8 @@ import Synchronization
 final class Reporter: Sendable {
   private struct State {
     var hasHeader = false
+    /// The events of before the header, which come behind it.
+    var early: [[UInt8]] = []
     var isEnding = false
     /// Whose output ends in the middle of a line of the terminal.
     var openLine: TaskID?
@@ -57,13 +59,18 @@ final class Reporter: Sendable {
   /// Writes the first line of events, with what is known of the run.
   func header(_ members: JSONObject) {
     guard isJSON, state.withLock({ !$0.hasHeader && !$0.isEnding }) else { return }
-    state.withLock { $0.hasHeader = true }
+    let early = state.withLock { state in
+      state.hasHeader = true
+      defer { state.early = [] }
+      return state.early
+    }
     var object: JSONObject = [
       "type": "header", "schema": 1, "perdure": .string(PerdureVersion.perdure),
       "verb": .string(verb),
     ]
     for (key, value) in members { object[key] = value }
     HostText.queueOutput(EventLine.bytes(.object(object)))
+    for line in early { HostText.queueOutput(line) }
   }
 
   /// Writes an event.
@@ -71,7 +78,13 @@ final class Reporter: Sendable {
     guard isJSON, state.withLock({ !$0.isEnding }) else { return }
     var object: JSONObject = ["type": .string(type)]
     for (key, value) in members { object[key] = value }
-    HostText.queueOutput(EventLine.bytes(.object(object)))
+    let line = EventLine.bytes(.object(object))
+    let isEarly = state.withLock { state in
+      guard hasEvents, !state.hasHeader else { return false }
+      state.early.append(line)
+      return true
+    }
+    if !isEarly { HostText.queueOutput(line) }
   }
 
   // MARK: Standard error
@@ -207,6 +220,7 @@ final class Reporter: Sendable {
           "verb": .string(verb),
         ])
       )
+      for line in state.withLock({ $0.early }) { HostText.queueOutput(line) }
     }
     var object: JSONObject = [
       "type": "result", "status": status == .ok ? "ok" : "failed",
