@@ -95,7 +95,9 @@ static const char *watch(int keeper, int signals) {
 static int settle(const char *reason) {
   if (progress->failed) return STATUS_FAILED;
   if (progress->exited) return progress->result;
-  if (progress->stage != stage_running) {
+  /* A command that has begun may have done something before its keeper could say that it runs. */
+  bool may_run = progress->stage == stage_exec && reason != NULL && strcmp(reason, "deadline") != 0;
+  if (progress->stage != stage_running && !may_run) {
     int error = reason == NULL ? ECHILD : strcmp(reason, "deadline") == 0 ? ETIMEDOUT : ECANCELED;
     report("failed %s %d %s", stage_word(progress->stage), error,
            reason == NULL ? "the keeper ended without a word" : reason);
