@@ -218,7 +218,7 @@ import Testing
       "Tests/Fixtures/Acceptance/rude.c",
       as: "late.so",
       in: folder,
-      ["-include", "unistd.h", "-DRUDE=usleep(900000)"]
+      ["-include", "unistd.h", "-DRUDE=usleep(5000000)"]
     )
     let call = #"{"toolCall": {"id": "c", "name": "act"}}"#
     // The second call waits until the first one, which was given up, has returned.

@@ -79,4 +79,63 @@ import Testing
     #expect(finished.status == 7)
     #expect(!folder.has("work/a"))
   }
+
+  @Test func `another folder is confined as if nothing had been recorded`() throws {
+    let (work, other) = (folder.file("work"), folder.file("other"))
+    for path in [work, other] {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+    let first = Program.run(
+      [
+        "run", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux",
+        Fixtures.script(#"{"text": "Hello."}"#, in: folder), "--cwd", work, "--sandbox", "none",
+        "Go",
+      ],
+      in: folder
+    )
+    #expect(first.status == 0, "\(first.error)")
+    func header(_ options: [String]) -> JSON? {
+      Program.run(["resume", "--json", "--store", folder.file("s.sqlite")] + options, in: folder)
+        .events.first?["environment"]
+    }
+    #expect(header([])?["sandbox"] == "none")
+    #expect(header(["--cwd", work])?["sandbox"] == "none")
+    #expect(header(["--cwd", other])?["sandbox"] != "none")
+  }
+
+  @Test func `commands that nothing confines get no variable that holds a secret`() throws {
+    let script = folder.file("script.json")
+    let call = Self.call("bash", #"{"command": "echo [$MINE] [$HUSH]"}"#)
+    folder.write(
+      #"{"turns": [{"steps": [\#(call)]}, {"steps": [{"text": "."}]}]}"#,
+      to: "script.json"
+    )
+    let work = folder.file("work")
+    try FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: true)
+    let finished = Program.run(
+      [
+        "run", "--json", "--store", ":memory:", "--no-plugins", "--faux", script, "--cwd", work,
+        "--sandbox", "none", "--secret", "a.b:TOKEN=HUSH", "Go",
+      ],
+      in: folder,
+      environment: ["MINE": "shown", "HUSH": "quiet"]
+    )
+    #expect(result(finished).contains("[shown] []"), "\(finished.output)\(finished.error)")
+  }
+
+  @Test func `a host that may not have its store there leaves none`() throws {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    let work = folder.file("work")
+    try FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: true)
+    let refused = Program.run(
+      [
+        "serve", "--store", folder.file("work/s.sqlite"), "--faux", script, "--cwd", work,
+        "--sandbox", "files",
+      ],
+      in: folder
+    )
+    #expect(refused.status == 3)
+    #expect(refused.error.contains("lies where the model may write"))
+    #expect(!folder.has("work/s.sqlite"))
+  }
 }

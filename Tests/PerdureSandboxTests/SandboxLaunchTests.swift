@@ -50,7 +50,9 @@ import Testing
       .failed(stage: "mount", code: 2, detail: "/a\nb% c")
     ),
     ("failed mount two /a", .unknown("failed mount two /a")), ("exit status 7", .exited(7)),
-    ("exit signal 9", .ended(signal: 9)), ("exit", .unknown("exit")), ("ready", .ready),
+    ("exit signal 9", .ended(signal: 9)),
+    ("exit signal 2147483647", .unknown("exit signal 2147483647")),
+    ("exit status 256", .unknown("exit status 256")), ("exit", .unknown("exit")), ("ready", .ready),
     ("", .unknown("")), ("tomorrow's word", .unknown("tomorrow's word")),
   ])
   func `a record is read`(line: String, record: SandboxRecord) {

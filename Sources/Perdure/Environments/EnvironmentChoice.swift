@@ -74,12 +74,20 @@ public enum Environments {
 
   /// Opens the machine's own files and shell, unconfined.
   ///
+  /// Commands get `variables`, by default those of this process but for what looks like a key, and
+  /// never those of `names`.
   /// Throws `file` if `cwd` cannot be opened.
   public static func local(
     cwd: String? = nil,
     shell: String? = nil,
-    variables: [String: String]? = nil
+    variables: [String: String]? = nil,
+    withholding names: Set<String> = []
   ) throws(PerdureError) -> any Environment {
-    try TreeEnvironment.local(cwd: cwd, shell: shell, variables: variables)
+    try TreeEnvironment.local(
+      cwd: cwd,
+      shell: shell,
+      variables: variables,
+      withholding: names
+    )
   }
 }

@@ -58,19 +58,22 @@ final class Reporter: Sendable {
 
   /// Writes the first line of events, with what is known of the run.
   func header(_ members: JSONObject) {
-    guard isJSON, state.withLock({ !$0.hasHeader && !$0.isEnding }) else { return }
-    let early = state.withLock { state in
-      state.hasHeader = true
-      defer { state.early = [] }
-      return state.early
-    }
+    guard isJSON else { return }
+    state.withLock { if !$0.isEnding { queueHeader(members, &$0) } }
+  }
+
+  // Under the lock, so that no event of another thread comes between.
+  private func queueHeader(_ members: JSONObject, _ state: inout State) {
+    guard !state.hasHeader else { return }
+    state.hasHeader = true
     var object: JSONObject = [
       "type": "header", "schema": 1, "perdure": .string(PerdureVersion.perdure),
       "verb": .string(verb),
     ]
     for (key, value) in members { object[key] = value }
     HostText.queueOutput(EventLine.bytes(.object(object)))
-    for line in early { HostText.queueOutput(line) }
+    for line in state.early { HostText.queueOutput(line) }
+    state.early = []
   }
 
   /// Writes an event.
@@ -213,15 +216,7 @@ final class Reporter: Sendable {
   }
 
   private func queueResult(_ status: ExitStatus, _ members: JSONObject, _ error: PerdureError?) {
-    if !state.withLock({ $0.hasHeader }) {
-      HostText.queueOutput(
-        EventLine.bytes([
-          "type": "header", "schema": 1, "perdure": .string(PerdureVersion.perdure),
-          "verb": .string(verb),
-        ])
-      )
-      for line in state.withLock({ $0.early }) { HostText.queueOutput(line) }
-    }
+    state.withLock { queueHeader([:], &$0) }
     var object: JSONObject = [
       "type": "result", "status": status == .ok ? "ok" : "failed",
       "exit": .int(Int(status.rawValue)),

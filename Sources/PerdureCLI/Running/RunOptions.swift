@@ -156,7 +156,7 @@ enum RunOptions {
         )
       }
       // What is confined in one folder says nothing about another one.
-      if record.workingDirectory == nil { record.sandbox = SandboxChoice() }
+      if record.workingDirectory != full { record.sandbox = SandboxChoice() }
       record.workingDirectory = full
     }
     record.sandbox = try record.sandbox.changed(by: arguments, folder: record.workingDirectory)

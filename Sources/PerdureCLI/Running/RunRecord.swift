@@ -60,6 +60,10 @@ struct RunRecord: Sendable, Equatable {
   var approvedTools: [String] = []
   /// What plugins that ask for secrets get.
   var secrets: [SecretBinding] = []
+  /// The names of the variables that hold what nobody but this process may have.
+  var secretVariables: Set<String> {
+    Set(secrets.map(\.variable) + [keyVariable].compactMap(\.self))
+  }
 
   static let scope = "run"
   /// More than the work of an hour takes: it ends models that would never stop calling tools.

@@ -122,7 +122,9 @@ final class RunningHost: Sendable {
         for warning in plugin.warnings { reporter.warn("warning: plugin \(file.id): \(warning)") }
       }
       installed = try await Self.installed(record, beside: plugins, reporter, onReport)
-      let environment = try record.workingDirectory.map { try WorkingFolder($0, record.sandbox) }
+      let environment = try record.workingDirectory.map {
+        try WorkingFolder($0, record.sandbox, withholding: record.secretVariables)
+      }
       let extensions =
         (environment?.extensions ?? []).map { Self.contribution($0, record) }
         + (installed?.extensions ?? [])

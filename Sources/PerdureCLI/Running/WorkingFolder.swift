@@ -15,7 +15,13 @@ struct WorkingFolder: Sendable {
   private let sandbox: OpenedSandbox?
 
   /// Opens it as `choice` says; throws if that is not possible, and opens nothing weaker.
-  init(_ path: String, _ choice: SandboxChoice) throws(PerdureError) {
+  ///
+  /// No command gets the variables of `secrets`.
+  init(
+    _ path: String,
+    _ choice: SandboxChoice,
+    withholding secrets: Set<String>
+  ) throws(PerdureError) {
     self.path = path
     mode = choice.mode
     do throws(PerdureError) {
@@ -27,7 +33,8 @@ struct WorkingFolder: Sendable {
         sandbox = nil
         environment =
           choice.mode == .none
-          ? try Environments.local(cwd: path) : try Environments.directory(at: path)
+          ? try Environments.local(cwd: path, withholding: secrets)
+          : try Environments.directory(at: path)
       }
     } catch {
       throw Self.explained(error, path, choice)

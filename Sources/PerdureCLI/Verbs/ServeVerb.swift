@@ -55,7 +55,11 @@ enum ServeVerb {
     let approvals = try arguments.has("approvals") ? ApprovalMode(arguments) : .wait
     try await refuseIfServed(address)
     // What cannot be run leaves no empty store behind.
-    if !address.exists { _ = try RunOptions.resolve(arguments, recorded: nil).models() }
+    if !address.exists {
+      let record = try RunOptions.resolve(arguments, recorded: nil)
+      try record.requireOutside(address)
+      _ = try record.models()
+    }
     let store = try await address.open(
       durability: try arguments.choice("durability", Durability.self) ?? .full,
       isOwn: !arguments.has("store")

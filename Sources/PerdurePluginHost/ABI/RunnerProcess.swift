@@ -27,7 +27,7 @@ struct RunnerLimits: Sendable, Equatable {
   private var process = perdure_runner_process()
   let socket: FrameSocket
   private var outputs: [LineBuffer] = [LineBuffer(), LineBuffer()]
-  /// Why the program ended itself, if it said so; what the plugin prints is no reason.
+  /// Why the program ended itself, if it said so; a plugin can say the same in its place.
   private(set) var reason: String?
 
   /// The id of the process.

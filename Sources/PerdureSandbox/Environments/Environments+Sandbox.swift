@@ -54,6 +54,7 @@ extension TreeEnvironment {
       start: { (launch, seconds) throws(ExecutionError) in try host.start(launch, seconds) },
       standardSeconds: limits.seconds > 0 ? limits.seconds : nil,
       mostSeconds: limits.mostSeconds > 0 ? limits.mostSeconds : nil,
+      patience: min(limits.grace, 600) + 5,
       mostOutput: limits.output > 0 ? limits.output : nil
     )
   }

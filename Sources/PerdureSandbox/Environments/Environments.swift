@@ -33,12 +33,13 @@ extension TreeEnvironment {
 
   /// Opens the machine's own files and shell, as this process may use them.
   ///
-  /// Commands get `variables`, or else those of this process but for what looks like a key. Throws a
-  /// sentence that names the folder if `cwd`, by default that of this process, cannot be opened.
+  /// Commands get `variables`, or else those of this process but for what looks like a key, and in
+  /// neither case those of `names`. Throws a sentence that names the folder if `cwd`, by default that of this process, cannot be opened.
   package static func local(
     cwd: String? = nil,
     shell: String? = nil,
-    variables: [String: String]? = nil
+    variables: [String: String]? = nil,
+    withholding names: Set<String> = []
   ) throws(PerdureError) -> TreeEnvironment {
     let root = try open("/")
     let tree = FileTree(root: root.descriptor, reach: .machine)
@@ -57,7 +58,7 @@ extension TreeEnvironment {
         commands: CommandRunner(
           CommandRunner.Configuration(
             shell: shell,
-            variables: variables ?? inheritedVariables,
+            variables: (variables ?? inheritedVariables).filter { !names.contains($0.key) },
             createSpill: { () throws(FileError) in try tree.spill(in: temporary) }
           )
         ),

@@ -64,8 +64,8 @@ package enum SandboxRecord: Sendable, Equatable {
   private static func end(_ parts: [String]) -> SandboxRecord? {
     guard parts.count == 2, let number = Int32(parts[1]) else { return nil }
     return switch parts[0] {
-    case "status": .exited(number)
-    case "signal": .ended(signal: number)
+    case "status" where (0...255).contains(number): .exited(number)
+    case "signal" where (1...64).contains(number): .ended(signal: number)
     default: nil
     }
   }

@@ -7,6 +7,8 @@ final class CommandRun: Sendable {
   struct Bounds: Sendable {
     var seconds: Double?
     var output: Int64?
+    /// Seconds that a command may take to end that was asked to.
+    var patience = 5.0
   }
 
   /// What the one who takes the output is told.
@@ -122,13 +124,12 @@ extension CommandRun {
 
     private static let grace: Int64 = 100_000_000
     private static let longestDrain: Int64 = 1_000_000_000
-    /// How long a command may take to end that was asked to.
-    private static let patience: Int64 = 5_000_000_000
 
     private let process: any StartedCommand
     private let bounds: Bounds
     private var received: Int64 = 0
     private let deadline: Int64?
+    private let patience: Int64
     private var spill: OutputSpill?
     private var queue: OutputQueue
     private var output: Descriptor?
@@ -154,6 +155,7 @@ extension CommandRun {
       queue = OutputQueue(window: options.window)
       output = process.output
       errors = process.errors
+      patience = Int64(bounds.patience * 1_000_000_000)
       deadline = bounds.seconds.map { seconds in
         monotonicNanoseconds() + Int64(seconds * 1_000_000_000)
       }
@@ -181,7 +183,7 @@ extension CommandRun {
     mutating func look() {
       now = monotonicNanoseconds()
       if let deadline, now >= deadline, ending == nil || !isDrained { stop(.timeout) }
-      if stopped != nil, !isDestroyed, ending == nil, now - stoppedAt >= Self.patience { destroy() }
+      if stopped != nil, !isDestroyed, ending == nil, now - stoppedAt >= patience { destroy() }
       read(.stdout)
       read(.stderr)
       if ending == nil, let end = process.end() {
@@ -284,7 +286,7 @@ extension CommandRun {
     func wait(_ bell: Bell) {
       var times: [Int64] = []
       if stopped == nil, let deadline { times.append(deadline) }
-      if stopped != nil, ending == nil, !isDestroyed { times.append(stoppedAt + Self.patience) }
+      if stopped != nil, ending == nil, !isDestroyed { times.append(stoppedAt + patience) }
       if ending != nil {
         times.append(lastActivity + Self.grace)
         if stopped != nil { times.append(stoppedAt + Self.longestDrain) }

@@ -20,6 +20,8 @@ final class CommandRunner: Sendable {
     var standardSeconds: Double?
     /// The most seconds that one can have.
     var mostSeconds: Double?
+    /// Seconds that a command may take to end that was asked to.
+    var patience = 5.0
     /// Bytes that one may put out before it is ended.
     var mostOutput: Int64?
   }
@@ -51,6 +53,7 @@ final class CommandRunner: Sendable {
     bounds.seconds = options.timeout ?? configuration.standardSeconds
     if let most = configuration.mostSeconds { bounds.seconds = min(bounds.seconds ?? most, most) }
     bounds.output = configuration.mostOutput
+    bounds.patience = configuration.patience
     let bell: Bell
     do {
       bell = try Bell()
