@@ -85,18 +85,23 @@ import Testing
     for path in [work, other] {
       try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
-    let first = Program.run(
+    let call = Self.call("write", #"{"path": "a", "content": ""}"#)
+    folder.write(#"{"turns": [{"steps": [\#(call)]}]}"#, to: "script.json")
+    let waits = Program.run(
       [
         "run", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux",
-        Fixtures.script(#"{"text": "Hello."}"#, in: folder), "--cwd", work, "--sandbox", "none",
-        "Go",
+        folder.file("script.json"), "--cwd", work, "--sandbox", "none", "--require-approval",
+        "write", "--approvals", "wait", "Go",
       ],
       in: folder
     )
-    #expect(first.status == 0, "\(first.error)")
+    #expect(waits.status == 7, "\(waits.error)")
     func header(_ options: [String]) -> JSON? {
-      Program.run(["resume", "--json", "--store", folder.file("s.sqlite")] + options, in: folder)
-        .events.first?["environment"]
+      Program.run(
+        ["resume", "--json", "--approvals", "wait", "--store", folder.file("s.sqlite")] + options,
+        in: folder
+      )
+      .events.first?["environment"]
     }
     #expect(header([])?["sandbox"] == "none")
     #expect(header(["--cwd", work])?["sandbox"] == "none")
