@@ -101,7 +101,8 @@ void set_limits(void) {
   limit(RLIMIT_NICE, 0, 0, "RLIMIT_NICE");
   limit(RLIMIT_SIGPENDING, 4096, 4096, "RLIMIT_SIGPENDING");
   limit(RLIMIT_STACK, 8 << 20, RLIM_INFINITY, "RLIMIT_STACK");
-  if (setpriority(PRIO_PROCESS, 0, 5) != 0) fail(errno, "nice");
+  /* It may be higher already. */
+  if (setpriority(PRIO_PROCESS, 0, 5) != 0 && getpriority(PRIO_PROCESS, 0) < 5) fail(errno, "nice");
   /* The kernel shall take the sandbox before the host. Only raising is always allowed. */
   int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file >= 0) {

@@ -143,24 +143,49 @@ static uint64_t kib_after(const char *text, const char *key) {
   return kib;
 }
 
-/* What only this sandbox has: anonymous and shared memory. Pages of files can be dropped. */
-static void add_resident(pid_t process, void *context) {
-  char path[64], text[4096];
+/* The status of a process; that of another thread if its first one has ended, which says nothing of
+   the memory. */
+static bool read_status(pid_t process, char *text, size_t room) {
+  char path[96];
   snprintf(path, sizeof path, "/proc/%d/status", process);
-  if (read_whole(path, text, sizeof text) <= 0) return;
-  *(uint64_t *)context += (kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:")) << 10;
+  if (read_whole(path, text, room) <= 0) return false;
+  const char *threads = strstr(text, "\nThreads:");
+  if (strstr(text, "\nRssAnon:") != NULL || threads == NULL || atoi(threads + 9) < 2) return true;
+  snprintf(path, sizeof path, "/proc/%d/task", process);
+  DIR *folder = opendir(path);
+  if (folder == NULL) return false;
+  bool found = false;
+  for (struct dirent *entry; !found && (entry = readdir(folder)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", process, entry->d_name);
+    found = read_whole(path, text, room) > 0 && strstr(text, "\nRssAnon:") != NULL;
+  }
+  closedir(folder);
+  return found;
+}
+
+/* What only this sandbox has: anonymous and shared memory, and the tables that map it. Pages of files
+   can be dropped. */
+static void add_resident(pid_t process, void *context) {
+  char text[4096];
+  if (!read_status(process, text, sizeof text)) return;
+  *(uint64_t *)context += (kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:") +
+                           kib_after(text, "\nVmPTE:"))
+                          << 10;
 }
 
 /* The same with pages of several processes counted once, which is slow. Who cannot be read counts
    as resident. */
 static void add_share(pid_t process, void *context) {
-  char path[64], text[2048];
+  char path[64], text[2048], status[4096];
   snprintf(path, sizeof path, "/proc/%d/smaps_rollup", process);
   if (read_whole(path, text, sizeof text) <= 0 || strstr(text, "\nPss_Anon:") == NULL) {
     add_resident(process, context);
     return;
   }
-  *(uint64_t *)context += (kib_after(text, "\nPss_Anon:") + kib_after(text, "\nPss_Shmem:")) << 10;
+  uint64_t sum = kib_after(text, "\nPss_Anon:") + kib_after(text, "\nPss_Shmem:");
+  if (read_status(process, status, sizeof status)) sum += kib_after(status, "\nVmPTE:");
+  *(uint64_t *)context += sum << 10;
 }
 
 /* Bytes of segments of System V that nobody maps: they are in no process' size. */
@@ -182,13 +207,13 @@ static uint64_t unmapped_segments(void) {
   return sum;
 }
 
-/* Bytes of the tree below the keeper; exact only when more than `enough`. */
+/* Bytes of the tree below the keeper; exact only when more than `enough`. Whoever cannot be counted
+   is too large. */
 uint64_t memory_of_tree(uint64_t enough) {
   uint64_t segments = launch.policy.tier == TIER_NAMESPACES ? unmapped_segments() : 0;
   uint64_t sum = segments;
-  each_descendant(getpid(), 0, add_resident, &sum);
+  if (each_descendant(getpid(), 0, add_resident, &sum) < 0) return UINT64_MAX;
   if (sum <= enough) return sum;
   sum = segments;
-  each_descendant(getpid(), 0, add_share, &sum);
-  return sum;
+  return each_descendant(getpid(), 0, add_share, &sum) < 0 ? UINT64_MAX : sum;
 }

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/ioprio.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -189,7 +191,7 @@ static void filter_hidden_memory(void) {
   if_equal(SYS_memfd_secret, DENY(ENOSYS));
 }
 
-/* In tiers without a pid namespace a command could slow down or starve the user's other processes,
+/* Inside its own pid namespace a command could blind its keeper, and without one it could slow down or starve the user's other processes,
    which no rule of Landlock covers. 0 is the caller itself. */
 static void filter_others(void) {
   static const struct {
@@ -199,11 +201,24 @@ static void filter_others(void) {
       {SYS_sched_setaffinity, 0},  {SYS_sched_setparam, 0}, {SYS_sched_setattr, 0},
       {SYS_sched_setscheduler, 0},
   };
-  if (launch.policy.tier == TIER_NAMESPACES) return;
+  bool has_own_pids = launch.policy.tier == TIER_NAMESPACES;
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    unsigned short call = begin_call(calls[i].number);
+    int number = calls[i].number;
+    unsigned short call = begin_call(number);
+    if (!has_own_pids && (number == SYS_setpriority || number == SYS_ioprio_set)) {
+      /* 0 of a group or of a user is all of its processes. */
+      load_argument(0);
+      uint32_t process = number == SYS_ioprio_set ? IOPRIO_WHO_PROCESS : PRIO_PROCESS;
+      add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, process, 1, 0));
+      decide(DENY(EPERM));
+    }
     load_argument(calls[i].argument);
-    if_any_bit(0xffffffff, DENY(EPERM));
+    if (has_own_pids) {
+      /* The keeper, which watches the limits. */
+      if_equal(1, DENY(EPERM));
+    } else {
+      if_any_bit(0xffffffff, DENY(EPERM));
+    }
     end_call(call);
   }
 }

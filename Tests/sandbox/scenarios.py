@@ -427,6 +427,18 @@ def memory_of_many(cell):
     expect(status == 137 and launch.record("limit") == "memory", launch)
 
 
+@scenario("68 memory of processes without their first thread")
+def memory_of_leaderless(cell):
+    launch, status = cell.run(*burden(cell, "leaderless", 16))
+    expect(status == 137 and launch.record("limit") == "memory", launch)
+
+
+@scenario("68 tables of memory")
+def memory_of_tables(cell):
+    launch, status = cell.run(*burden(cell, "tables", 256))
+    expect(status == 137 and launch.record("limit") == "memory", launch)
+
+
 @scenario("69 shared memory")
 def shared_memory(cell):
     launch, status = cell.run(*burden(cell, "shared", 1024))

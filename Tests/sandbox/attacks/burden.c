@@ -1,12 +1,14 @@
 /* burden KIND [COUNT]: takes more than its share, or does not want to end. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +49,38 @@ static void many(int count) {
       while (1) pause();
     }
   }
+  while (1) pause();
+}
+
+static void *hold(void *unused) {
+  (void)unused;
+  touch((size_t)32 << 20, MAP_PRIVATE);
+  while (1) pause();
+  return NULL;
+}
+
+/* Children whose first thread has ended, so that /proc/PID/status says nothing of their memory. */
+static void leaderless(int count) {
+  for (int i = 0; i < count; i++) {
+    if (fork() != 0) continue;
+    pthread_t thread;
+    pthread_create(&thread, NULL, hold, NULL);
+    syscall(SYS_exit, 0);
+  }
+  while (1) pause();
+}
+
+/* Tables of a mapping that has no memory itself: a page of them for each 2 MiB. */
+static void tables(int count) {
+  size_t size = (size_t)count << 30;
+  char *memory =
+      mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    say("tables", "ENOMEM");
+    return;
+  }
+  madvise(memory, size, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < size; i += (size_t)2 << 20) (void)*(volatile char *)(memory + i);
   while (1) pause();
 }
 
@@ -129,6 +163,10 @@ int main(int count, char **arguments) {
   int number = count > 2 ? atoi(arguments[2]) : 0;
   if (strcmp(kind, "forks") == 0)
     fork_bomb(number);
+  else if (strcmp(kind, "leaderless") == 0)
+    leaderless(number);
+  else if (strcmp(kind, "tables") == 0)
+    tables(number);
   else if (strcmp(kind, "many") == 0)
     many(number);
   else if (strcmp(kind, "shared") == 0)

@@ -58,6 +58,9 @@ static void other_processes(int host) {
   ATTEMPT("60.kcmp", syscall(SYS_kcmp, 1, getpid(), 0, 0, 0));
   ATTEMPT("60.prlimit-host", prlimit(host, RLIMIT_NOFILE, &(struct rlimit){1, 1}, NULL));
   ATTEMPT("60.setpriority-host", setpriority(PRIO_PROCESS, (id_t)host, 19));
+  ATTEMPT("60.prlimit-keeper", prlimit(1, RLIMIT_NOFILE, &(struct rlimit){3, 3}, NULL));
+  ATTEMPT("60.setpriority-keeper", setpriority(PRIO_PROCESS, 1, 19));
+  ATTEMPT("60.scheduler-keeper", sched_setscheduler(1, SCHED_IDLE, &(struct sched_param){0}));
 }
 
 static int empty(void *nothing) {
@@ -186,6 +189,8 @@ static void limits(void) {
   ATTEMPT("72.nice", setpriority(PRIO_PROCESS, 0, -5));
   ATTEMPT("72.fifo", sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){1}));
   ATTEMPT("72.ioprio", syscall(SYS_ioprio_set, 1, 0, 1 << 13));
+  ATTEMPT("72.setpriority-user", setpriority(PRIO_USER, 0, 10));
+  ATTEMPT("72.ioprio-user", syscall(SYS_ioprio_set, 3, 0, 2 << 13 | 7));
   void *memory = mmap(NULL, 32 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ATTEMPT("72.mlock", mlock(memory, 32 << 20));
   getrlimit(RLIMIT_CORE, &limit);
