@@ -155,6 +155,62 @@ struct SandboxTests {
     #expect(results(bash(line, ["--network", "loopback"])).contains("CONNECTED"))
   }
 
+  @Test func `commands reach the hosts that are named, and no other`() throws {
+    let served = Folder()
+    try "PUBLISHED".write(toFile: served.file("page"), atomically: true, encoding: .utf8)
+    let (server, port) = try Self.serve(served)
+    defer {
+      // The program begins with the signals of a test's thread, which are held back.
+      server.signal(SIGKILL)
+      _ = server.wait()
+    }
+    let line = """
+      for host in 127.0.0.1 127.0.0.2; do curl -sS -i http://$host:\(port)/page; done; \
+      curl -sS --noproxy '*' http://127.0.0.1:\(port)/page
+      """
+    let finished = bash(line, ["--network", "allow=127.0.0.1:\(port),*.example.com"])
+    let told = results(finished)
+    #expect(told.contains("PUBLISHED"), "\(finished.output)")
+    #expect(told.contains("HTTP/1.1 403 no rule allows 127.0.0.2:\(port)"))
+    #expect(told.contains("Failed to connect") || told.contains("Couldn't connect"))
+    let header = finished.events.first?["environment"]
+    #expect(header?["network"] == "allow")
+    #expect(header?["allowed"] == [.string("127.0.0.1:\(port)"), "*.example.com"])
+    // What was decided is in the details of the result.
+    let entry = finished.events.last { $0["kind"] == "pi.tool-result" }?.compactText ?? ""
+    #expect(entry.contains(#""outcome":"refused""#) && entry.contains(#""outcome":"allowed""#))
+    let log = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder).output
+    #expect(log.contains("network allow=127.0.0.1:\(port),*.example.com"))
+  }
+
+  /// A server on the loopback of the machine, for the files of a folder.
+  private static func serve(_ folder: Folder) throws -> (Program.Running, String) {
+    let output = Journal(in: folder, named: "served")
+    let script = """
+      import functools, sys, http.server as h
+      web = functools.partial(h.SimpleHTTPRequestHandler, directory=sys.argv[1])
+      s = h.ThreadingHTTPServer(("127.0.0.1", 0), web)
+      print(s.server_address[1], flush=True); s.serve_forever()
+      """
+    let running = Program.startTool(
+      ["/bin/sh", "-c", #"exec python3 -c "$1" "$2" > "$0""#, output.path, script, folder.path],
+      in: folder
+    )
+    return (running, try #require(output.line()))
+  }
+
+  @Test(arguments: [
+    (["--network", "allow=a b"], "'a b' is no rule for a network"),
+    (["--network", "allow=*"], "'*' is no rule for a network"),
+    (["--network", "allow=example.com", "--sandbox-tier", "landlock"], "the tier landlock cannot"),
+  ])
+  func `a network that cannot be had is refused`(options: [String], part: String) {
+    let finished = bash("echo x > made", options)
+    #expect(finished.status == 3)
+    #expect(finished.output.contains(part), "\(finished.output)")
+    #expect(!folder.has("work/made"))
+  }
+
   @Test func `the weaker tier is taken only when it is named`() {
     let finished = bash("cat \(folder.file("secret"))", ["--sandbox-tier", "landlock"])
     #expect(finished.status == 0, "\(finished.output)")
@@ -174,7 +230,7 @@ struct SandboxTests {
   }
 
   @Test(arguments: [
-    (["--network", "allow=example.com"], "not available yet"),
+    (["--network", "allow="], "--network cannot be 'allow='"),
     (["--network", "on"], "--network cannot be 'on'"),
     (["--sandbox", "none", "--network", "off"], "says nothing with --sandbox none"),
     (["--hide", "../x"], "--hide cannot be '../x'"),

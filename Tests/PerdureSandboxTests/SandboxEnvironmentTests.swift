@@ -408,7 +408,13 @@ enum Tiers {
     let folder = try Folder()
     defer { folder.remove() }
     var policies: [SandboxPolicy] = []
-    policies.append(SandboxPolicy(workspace: folder.path, network: .allow(["example.com"])))
+    for rule in ["", "*", "a..b", "http://example.com", "*.10.0.0.1", "0x7f.1", "example.com."] {
+      policies.append(SandboxPolicy(workspace: folder.path, network: .allow([rule])))
+    }
+    policies.append(SandboxPolicy(workspace: folder.path, network: .allow([])))
+    policies.append(
+      SandboxPolicy(workspace: folder.path, tier: .landlock, network: .allow(["example.com"]))
+    )
     policies.append(SandboxPolicy(workspace: folder.path, tier: .landlock, network: .loopback))
     policies.append(SandboxPolicy(workspace: folder.at("missing")))
     policies.append(SandboxPolicy(workspace: "/"))
@@ -506,6 +512,7 @@ final class Box: Sendable {
 
   init(
     _ tier: SandboxPolicy.Tier,
+    resolve: @escaping NetworkResolver = { NetworkAddress.resolve($0) },
     _ change: (inout SandboxPolicy, Folder) throws -> Void
   ) throws {
     folder = try Folder()
@@ -514,7 +521,7 @@ final class Box: Sendable {
     // Whoever takes a command's output may wait for long where many tests run.
     policy.limits.seconds = 3_600
     try change(&policy, folder)
-    env = try TreeEnvironment.sandbox(policy)
+    env = try TreeEnvironment.sandbox(policy, resolve: resolve)
   }
 
   func remove() { folder.remove() }

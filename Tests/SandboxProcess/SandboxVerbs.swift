@@ -80,7 +80,13 @@ enum SandboxVerbs {
     _ line: String
   ) async throws -> Int32 {
     var policy = wanted
-    policy.network = network == "loopback" ? .loopback : network == "host" ? .host : .off
+    switch network {
+    case "loopback": policy.network = .loopback
+    case "host": policy.network = .host
+    case _ where network.hasPrefix("allow="):
+      policy.network = .allow(network.dropFirst(6).split(separator: ",").map { String($0) })
+    default: policy.network = .off
+    }
     policy.limits.seconds = 300
     let env = try TreeEnvironment.sandbox(policy)
     let result = try await env.execute(.shell(line), ExecutionOptions()) { chunk in

@@ -13,6 +13,7 @@
 #include "perdure_copies.h"
 #include "perdure_executor.h"
 #include "perdure_files.h"
+#include "perdure_gate.h"
 #include "perdure_process.h"
 #include "perdure_runner.h"
 #include "perdure_sandbox.h"

@@ -41,7 +41,10 @@ struct SandboxChoice: Sendable, Equatable {
     Option(
       name: "network",
       value: "WHAT",
-      help: "off, loopback or host: what commands in the sandbox\nhave of a network",
+      help: "what commands in the sandbox have of a network: off,\n"
+        + "loopback, host, or allow=HOST,... with names,\n"
+        + "*.NAME for all below one, or addresses, each with\n"
+        + ":PORT or for the ports 80 and 443",
       standard: "off"
     ),
     Option(
@@ -119,12 +122,9 @@ struct SandboxChoice: Sendable, Equatable {
 
   private static func networkOption(_ text: String) throws -> SandboxPolicy.Network {
     guard let network = network(text) else {
-      throw UsageError.make("--network cannot be '\(text)'", "use off, loopback or host")
-    }
-    if case .allow = network {
       throw UsageError.make(
-        "--network allow=HOST is not available yet",
-        "use off, loopback or host"
+        "--network cannot be '\(text)'",
+        "use off, loopback, host or allow=HOST,..."
       )
     }
     return network

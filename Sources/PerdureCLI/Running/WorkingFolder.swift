@@ -84,7 +84,7 @@ struct WorkingFolder: Sendable {
 
   /// What is said to who watches.
   var line: String {
-    let words = header["network"]?.text.map { ", network \($0)" } ?? ""
+    let words = Self.network(header).map { ", network \($0)" } ?? ""
     return "sandbox \(mode.rawValue) (\(environment.confinement.tier)\(words)) on \(path)"
   }
 
@@ -98,10 +98,17 @@ struct WorkingFolder: Sendable {
     sentence += stored["commands"]?.text ?? "none are run"
     if let mode = stored["sandbox"]?.text {
       sentence += " (--sandbox \(mode), tier \(tier)"
-      if let network = stored["network"]?.text { sentence += ", network \(network)" }
+      if let network = network(stored) { sentence += ", network \(network)" }
       sentence += ")"
     }
     return sentence
+  }
+
+  /// What there is of a network, as `--network` takes it.
+  private static func network(_ stored: JSON) -> String? {
+    guard let word = stored["network"]?.text else { return nil }
+    let hosts = (stored["allowed"]?.array ?? []).compactMap { $0.text }
+    return hosts.isEmpty ? word : "\(word)=\(hosts.joined(separator: ","))"
   }
 
   /// Ends all commands, and a sandbox with them.

@@ -27,7 +27,8 @@ public struct SandboxPolicy: Sendable, Equatable {
     case off
     /// Commands talk to each other on a loopback of their own; not in the tier `landlock`.
     case loopback
-    /// Names of hosts that a gate lets through; not available yet.
+    /// What a gate of the host lets through: names, `*.` and a name for all below it, or addresses, each
+    /// alone for the ports 80 and 443 or with one `:port`; not in the tier `landlock`.
     case allow([String])
     /// That of the machine, unconfined.
     case host

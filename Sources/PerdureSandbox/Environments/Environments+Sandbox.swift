@@ -6,11 +6,13 @@ extension TreeEnvironment {
   ///
   /// `cwd` is a path in it, by default the workspace. Throws `sandbox_policy` for a policy that cannot be,
   /// and `sandbox_unavailable` with stage, error and remedy where the machine cannot give it.
+  /// `resolve` looks up the hosts of a network by names.
   package static func sandbox(
     _ policy: SandboxPolicy,
-    cwd: String? = nil
+    cwd: String? = nil,
+    resolve: @escaping NetworkResolver = { NetworkAddress.resolve($0) }
   ) throws(PerdureError) -> TreeEnvironment {
-    let host = try SandboxHost(policy)
+    let host = try SandboxHost(policy, resolve)
     let plan = host.plan
     let tree = FileTree(
       root: host.root,

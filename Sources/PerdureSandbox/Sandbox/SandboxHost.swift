@@ -14,11 +14,16 @@ final class SandboxHost: Sendable {
   let root: Descriptor
   /// What the launcher said about the whole sandbox.
   let report: SandboxReport
+  /// The way to hosts that the policy names; absent where it names none.
+  let gate: NetworkGate?
 
   var outputs: KeptOutputs { plan.outputs }
 
   /// Builds one; blocks.
-  init(_ policy: SandboxPolicy) throws(PerdureError) {
+  init(
+    _ policy: SandboxPolicy,
+    _ resolve: @escaping NetworkResolver
+  ) throws(PerdureError) {
     let plan = try SandboxPlan(policy)
     self.plan = plan
     launcher = try SandboxProgram.find(policy.launcher)
@@ -29,14 +34,15 @@ final class SandboxHost: Sendable {
         policy: SandboxMessage(plan.fields + [.holder, .rootDescriptor])
       )
       let records = try Self.awaitReady(held, launcher)
-      guard let sent = held.receive(), sent.message.first == UInt8(ascii: "r") else {
-        throw SandboxProgram.stranger(launcher)
-      }
+      let sent = Self.descriptors(held)
+      guard let root = sent.root else { throw SandboxProgram.stranger(launcher) }
       holder = held
-      root = Descriptor(sent.descriptor)
+      self.root = root
+      gate = try Self.gate(plan, sent.listener, launcher, resolve)
       report = SandboxReport(records)
     } else {
       holder = nil
+      gate = nil
       report = SandboxReport(try Self.tryOut(plan, launcher))
       do {
         root = try Descriptor.root(at: "/")
@@ -73,6 +79,42 @@ final class SandboxHost: Sendable {
     return lines.records
   }
 
+  /// What a holder that is ready has sent.
+  private static func descriptors(
+    _ held: SandboxLaunch
+  ) -> (root: Descriptor?, listener: Descriptor?) {
+    var root: Descriptor?
+    var listener: Descriptor?
+    while let sent = held.receive() {
+      let descriptor = Descriptor(sent.descriptor)
+      switch sent.message.first {
+      case UInt8(ascii: "r"): root = descriptor
+      case UInt8(ascii: "l"): listener = descriptor
+      default: break
+      }
+    }
+    return (root, listener)
+  }
+
+  private static func gate(
+    _ plan: SandboxPlan,
+    _ listener: Descriptor?,
+    _ launcher: String,
+    _ resolve: @escaping NetworkResolver
+  ) throws(PerdureError) -> NetworkGate? {
+    guard let rules = plan.networkRules else { return nil }
+    guard let listener else { throw SandboxProgram.stranger(launcher) }
+    do {
+      return try NetworkGate(listener, rules, resolve)
+    } catch {
+      throw PerdureError(
+        .sandboxUnavailable,
+        "the gate of the sandbox's network cannot be made: \(error.text)",
+        hint: "let the host have more threads and descriptors, or turn the network off"
+      )
+    }
+  }
+
   /// Runs one command that does nothing, so that what cannot be had is told of at once.
   private static func tryOut(
     _ plan: SandboxPlan,
@@ -97,6 +139,7 @@ final class SandboxHost: Sendable {
 
   /// Ends all that runs in it, and removes what it kept on the host.
   func close() {
+    gate?.close()
     holder?.end()
     outputs.scratch.remove()
   }
@@ -179,11 +222,13 @@ extension SandboxPlan {
     fields += protected.map { .protect($0.text) } + hidden.map { .hide($0.text) }
     let network: SandboxNetwork =
       switch policy.network {
-      case .off, .allow: .off
+      case .off: .off
       case .loopback: .loopback
+      case .allow: .allow
       case .host: .host
       }
     fields.append(.network(network))
+    if network == .allow { fields.append(.listenTCP(port: NetworkGate.port)) }
     let required = policy.guarantees.sorted { $0.rawValue < $1.rawValue }
     fields += required.map { .require($0) }
     // The name of the user inside has its home from here.

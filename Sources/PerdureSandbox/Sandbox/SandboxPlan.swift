@@ -36,6 +36,8 @@ struct SandboxPlan: Sendable {
   let hidden: [VirtualPath]
   let outputs: KeptOutputs
   let variables: [String: String]
+  /// Absent but for a network by names.
+  let networkRules: NetworkRules?
 
   var isNamespaces: Bool { policy.tier == .namespaces }
   var home: VirtualPath { temporaryFolder.appending("home") }
@@ -44,6 +46,7 @@ struct SandboxPlan: Sendable {
   init(_ policy: SandboxPolicy) throws(PerdureError) {
     try policy.check()
     self.policy = policy
+    networkRules = try policy.networkRules()
     let isNamespaces = policy.tier == .namespaces
     let workspace = try Self.place(
       policy.workspace,
@@ -232,6 +235,14 @@ struct SandboxPlan: Sendable {
     ]
     // What may not be looked at is an error to git, where what is missing is none.
     if policy.tier == .landlock { variables["GIT_CONFIG_NOSYSTEM"] = "1" }
+    if case .allow = policy.network {
+      let proxy = "http://127.0.0.1:\(NetworkGate.port)"
+      for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+        variables[name] = proxy
+      }
+      // Nothing of the network is reached without it.
+      for name in ["no_proxy", "NO_PROXY"] { variables[name] = "" }
+    }
     if let cache = policy.cache.map({ policy.tier == .namespaces ? "/cache" : $0 }) {
       for (name, part) in [
         ("XDG_CACHE_HOME", "xdg"), ("npm_config_cache", "npm"), ("CARGO_HOME", "cargo"),
@@ -245,11 +256,11 @@ struct SandboxPlan: Sendable {
 extension SandboxPolicy {
   /// Refuses what no machine could give.
   fileprivate func check() throws(PerdureError) {
-    if case .allow = network {
+    if tier == .landlock, case .allow = network {
       throw PerdureError(
         .sandboxPolicy,
-        "a network that is allowed host by host is not available yet",
-        hint: "use off, loopback or host"
+        "the tier landlock cannot tell one host of a network from another",
+        hint: "use the network off or host, or the tier namespaces"
       )
     }
     if tier == .landlock, network == .loopback {
@@ -275,6 +286,11 @@ extension SandboxPolicy {
         )
       }
     }
+  }
+
+  fileprivate func networkRules() throws(PerdureError) -> NetworkRules? {
+    guard case .allow(let texts) = network else { return nil }
+    return try NetworkRules(texts)
   }
 
   /// What is required where the policy does not say it: all that the tier can give.

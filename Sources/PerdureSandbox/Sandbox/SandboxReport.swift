@@ -49,6 +49,31 @@ struct SandboxReport: Sendable {
   }
 }
 
+extension SandboxHost {
+  /// What was enforced for a command, and what its network was asked for since it began.
+  func confinement(_ report: SandboxReport, since mark: Int) -> Confinement {
+    var confinement = plan.confinement(report)
+    let decisions = gate?.decisions(since: mark) ?? []
+    guard !decisions.isEmpty else { return confinement }
+    var counts: [(decision: GateDecision, count: Int64)] = []
+    for decision in decisions {
+      if let place = counts.firstIndex(where: { $0.decision == decision }) {
+        counts[place].count += 1
+      } else {
+        counts.append((decision, 1))
+      }
+    }
+    confinement.facts["requests"] = .array(
+      counts.map { decision, count in
+        var object = decision.json.object ?? [:]
+        if count > 1 { object["count"] = .int(count) }
+        return .object(object)
+      }
+    )
+    return confinement
+  }
+}
+
 extension SandboxPlan {
   /// What is enforced, for people and for programs.
   func confinement(_ report: SandboxReport) -> Confinement {
@@ -57,6 +82,9 @@ extension SandboxPlan {
       "workspace": .string(workspace.inside.text),
       "enforced": .array(report.enforced.map { .string($0) }), "limits": limitFacts,
     ]
+    if let networkRules {
+      facts["allowed"] = .array(networkRules.rules.map { .string("\($0)") })
+    }
     if !report.weakened.isEmpty {
       facts["weakened"] = .array(report.weakened.map { .string($0) })
     }
@@ -105,12 +133,19 @@ extension SandboxPlan {
   private var commandsClause: String {
     let network =
       switch policy.network {
-      case .off, .allow: "without a network"
+      case .off: "without a network"
+      case .allow: "with no network but \(allowedHosts)"
       case .loopback: "with a loopback of their own"
       case .host: "with the machine's whole network"
       }
     let how = isNamespaces ? "in namespaces of their own" : "behind Landlock"
     return "commands are confined to the same files \(how), \(network)"
+  }
+
+  private var allowedHosts: String {
+    let rules = (networkRules?.rules ?? []).map { "\($0)" }
+    let shown = rules.prefix(8).joined(separator: ", ")
+    return rules.count > 8 ? "\(shown) and \(rules.count - 8) more" : shown
   }
 
   private var limitFacts: JSON {

@@ -8,11 +8,14 @@ final class SandboxedCommand: StartedCommand {
   private let launch: ProcessLaunch
   private let host: SandboxHost
   private let lines = Mutex(RecordLines())
+  /// What the gate had decided before it.
+  private let gateMark: Int
 
   init(_ started: SandboxLaunch, _ launch: ProcessLaunch, _ host: SandboxHost) {
     self.started = started
     self.launch = launch
     self.host = host
+    gateMark = host.gate?.mark ?? 0
   }
 
   var output: Descriptor { started.output }
@@ -64,7 +67,7 @@ final class SandboxedCommand: StartedCommand {
         hint: "try again; `perdure doctor sandbox` tells what the machine can give"
       )
     }
-    end.confinement = host.plan.confinement(report(records).ofCommand)
+    end.confinement = host.confinement(report(records).ofCommand, since: gateMark)
     return end
   }
 
