@@ -26,6 +26,20 @@ extension Confinement {
         )
       )
     }
+    let denied = (facts["requests"]?.array ?? []).filter { $0["outcome"]?.text != "allowed" }
+      .compactMap { $0["reason"]?.text }
+    if !denied.isEmpty {
+      // Many programs show nothing of it but a number.
+      let rest = denied.count > 8 ? ", and \(denied.count - 8) more" : ""
+      remarks.append(
+        ToolDiagnostic(
+          .warn,
+          "The network of the sandbox did not do what it was asked: "
+            + denied.prefix(8).joined(separator: "; ") + rest,
+          code: "network"
+        )
+      )
+    }
     return remarks
   }
 }

@@ -179,6 +179,7 @@ struct SandboxTests {
     // What was decided is in the details of the result.
     let entry = finished.events.last { $0["kind"] == "pi.tool-result" }?.compactText ?? ""
     #expect(entry.contains(#""outcome":"refused""#) && entry.contains(#""outcome":"allowed""#))
+    #expect(entry.contains("did not do what it was asked: no rule allows 127.0.0.2:\(port)"))
     let log = Program.run(["log", "--store", folder.file("s.sqlite")], in: folder).output
     #expect(log.contains("network allow=127.0.0.1:\(port),*.example.com"))
   }
