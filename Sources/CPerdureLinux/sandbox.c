@@ -33,7 +33,8 @@ static void close_places(const int *places) {
 
 static void close_ours(struct perdure_sandbox *sandbox) {
   int *ours[] = {&sandbox->output,   &sandbox->errors,  &sandbox->status,
-                 &sandbox->lifeline, &sandbox->control, &sandbox->handle};
+                 &sandbox->lifeline, &sandbox->control, &sandbox->handle,
+                 &sandbox->input};
   for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
     perdure_sandbox_close(*ours[i]);
     *ours[i] = -1;
@@ -70,11 +71,12 @@ static int make_pipe(int *reader, int *writer) {
 }
 
 static int make_ends(int *places, struct perdure_sandbox *sandbox, const void *policy,
-                     long long length) {
+                     long long length, int with_input) {
   int sockets[2] = {-1, -1};
   for (int i = 0; i < PLACES; i++) places[i] = -1;
-  *sandbox = (struct perdure_sandbox){-1, -1, -1, -1, -1, 0, -1};
-  places[INPUT] = lifted(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  *sandbox = (struct perdure_sandbox){-1, -1, -1, -1, -1, 0, -1, -1};
+  if (!with_input) places[INPUT] = lifted(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (with_input && make_pipe(&places[INPUT], &sandbox->input) != 0) return -1;
   places[POLICY] = lifted(policy_file(policy, length));
   if (places[INPUT] < 0 || places[POLICY] < 0) return -1;
   if (make_pipe(&sandbox->output, &places[OUTPUT]) != 0) return -1;
@@ -85,9 +87,9 @@ static int make_ends(int *places, struct perdure_sandbox *sandbox, const void *p
   sandbox->control = lifted(sockets[0]);
   places[CONTROL] = lifted(sockets[1]);
   if (sandbox->control < 0 || places[CONTROL] < 0) return -1;
-  int read_without_wait[] = {sandbox->output, sandbox->errors, sandbox->status};
-  for (int i = 0; i < 3; i++) {
-    if (fcntl(read_without_wait[i], F_SETFL, O_NONBLOCK) != 0) return -1;
+  int without_wait[] = {sandbox->output, sandbox->errors, sandbox->status, sandbox->input};
+  for (int i = 0; i < 4; i++) {
+    if (without_wait[i] >= 0 && fcntl(without_wait[i], F_SETFL, O_NONBLOCK) != 0) return -1;
   }
   return 0;
 }
@@ -111,10 +113,10 @@ static int become(const char *path, const int *places) {
   return errno;
 }
 
-int perdure_sandbox_start(const char *path, const void *policy, long long length,
+int perdure_sandbox_start(const char *path, const void *policy, long long length, int with_input,
                           struct perdure_sandbox *sandbox) {
   int places[PLACES];
-  volatile int error = make_ends(places, sandbox, policy, length) == 0 ? 0 : errno;
+  volatile int error = make_ends(places, sandbox, policy, length, with_input) == 0 ? 0 : errno;
   volatile pid_t process = -1;
   if (error == 0) {
     sigset_t all, mask;
@@ -148,10 +150,10 @@ union rights {
   char bytes[CMSG_SPACE(PLACES * sizeof(int))];
 };
 
-int perdure_sandbox_order(int holder, const void *order, long long length,
+int perdure_sandbox_order(int holder, const void *order, long long length, int with_input,
                           struct perdure_sandbox *sandbox) {
   int places[PLACES];
-  int error = make_ends(places, sandbox, order, length) == 0 ? 0 : errno;
+  int error = make_ends(places, sandbox, order, length, with_input) == 0 ? 0 : errno;
   if (error == 0) {
     union rights rights;
     memset(&rights, 0, sizeof rights);

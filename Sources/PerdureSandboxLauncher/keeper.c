@@ -188,7 +188,8 @@ static int open_signals(void) {
 static void give_up_rights(void) {
   set_limits();
   if (launch.as_root) become_foreign_user();
-  drop_capabilities();
+  /* What nothing confines may do all that its user may. */
+  if (launch.policy.tier != TIER_NONE) drop_capabilities();
 }
 
 /* Dies with the monitor: a signal for a keeper that is stuck in setup, the leash against the race

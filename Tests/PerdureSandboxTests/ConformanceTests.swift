@@ -5,7 +5,11 @@ import PerdureTestKit
 import Testing
 
 @Suite struct ConformanceTests {
-  @Test(arguments: EnvironmentConformance.cases(of: Set(Groups.all).subtracting([.execution])))
+  @Test(
+    arguments: EnvironmentConformance.cases(
+      of: Set(Groups.all).subtracting([.execution, .sessions, .terminals])
+    )
+  )
   func `a folder is an environment`(test: EnvironmentConformance.Case) async throws {
     let folder = try Folder()
     defer { folder.remove() }
@@ -19,7 +23,7 @@ import Testing
   func `the machine is an environment`(test: EnvironmentConformance.Case) async throws {
     let folder = try Folder()
     defer { folder.remove() }
-    let env = try TreeEnvironment.local(cwd: folder.path)
+    let env = try TreeEnvironment.local(cwd: folder.path, launcher: Launcher.path.get())
     let harness = EnvironmentHarness(env) { path, target in
       try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
     }

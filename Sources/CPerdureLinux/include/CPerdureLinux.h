@@ -17,6 +17,7 @@
 #include "perdure_process.h"
 #include "perdure_runner.h"
 #include "perdure_sandbox.h"
+#include "perdure_session.h"
 #include "perdure_sha256.h"
 #include "perdure_signals.h"
 #include "perdure_storage.h"

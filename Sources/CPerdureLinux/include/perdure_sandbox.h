@@ -11,14 +11,15 @@ struct perdure_sandbox {
   int control;  /* orders in, descriptors out */
   int process;  /* the launcher; 0 for an order to a holder */
   int handle;   /* can be read once the launcher has ended */
+  int input;    /* what the command reads, if that was wanted */
 };
 
-/* Starts the launcher at `path` with a policy. Its input is empty. */
-int perdure_sandbox_start(const char *path, const void *policy, long long length,
+/* Starts the launcher at `path` with a policy. Its input is empty unless `with_input` is set. */
+int perdure_sandbox_start(const char *path, const void *policy, long long length, int with_input,
                           struct perdure_sandbox *sandbox);
 
 /* Gives an order to a holder through its control socket. */
-int perdure_sandbox_order(int holder, const void *order, long long length,
+int perdure_sandbox_order(int holder, const void *order, long long length, int with_input,
                           struct perdure_sandbox *sandbox);
 
 /* Sends one or two bytes of control. */

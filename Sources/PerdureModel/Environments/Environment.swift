@@ -12,6 +12,8 @@ public protocol Environment: Sendable {
   var confinement: Confinement { get }
   /// Whether it runs commands.
   var runsCommands: Bool { get }
+  /// Whether it runs commands in the background.
+  var hasSessions: Bool { get }
 
   /// Returns the absolute path without `.`, `..` and doubled `/`; looks at no file.
   func absolutePath(_ path: String) throws(FileError) -> String
@@ -68,12 +70,21 @@ public protocol Environment: Sendable {
     _ options: ExecutionOptions,
     _ onOutput: (@Sendable (OutputChunk) async throws -> Void)?
   ) async throws(ExecutionError) -> ExecutionResult
-  /// Kills all commands that run, also those that are being started.
+  /// Starts a command that outlives this call and returns once it runs; without sessions
+  /// `not_supported`.
+  func startSession(
+    _ command: EnvironmentCommand,
+    _ options: SessionOptions
+  ) async throws(ExecutionError) -> any CommandSession
+  /// Returns a session of this environment that runs, or ended not long ago; else `nil`.
+  func session(_ id: String) -> (any CommandSession)?
+  /// Kills all commands that run, also sessions and those that are being started.
   func cleanup() async
 }
 
 extension Environment {
   public var runsCommands: Bool { false }
+  public var hasSessions: Bool { false }
 
   public func watch(
     _ targets: [WatchTarget],
@@ -100,6 +111,19 @@ extension Environment {
       hint: "work with its files, or open the store with an environment that has a shell"
     )
   }
+
+  public func startSession(
+    _ command: EnvironmentCommand,
+    _ options: SessionOptions
+  ) async throws(ExecutionError) -> any CommandSession {
+    throw ExecutionError(
+      .notSupported,
+      "the environment \(id) runs no commands in the background",
+      hint: "run it in the foreground, with a timeout"
+    )
+  }
+
+  public func session(_ id: String) -> (any CommandSession)? { nil }
 
   public func cleanup() async {}
 }

@@ -6,9 +6,7 @@ public enum EnvironmentCommand: Sendable, Equatable {
   case arguments([String])
 }
 
-/// How a command is run.
-///
-/// Terminals and sessions in the background will be further members, absent by default.
+/// How a command is run that its call waits for.
 public struct ExecutionOptions: Sendable, Equatable {
   /// From when on the whole output is kept in a file.
   public struct Spill: Sendable, Equatable {

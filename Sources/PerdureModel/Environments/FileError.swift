@@ -77,6 +77,10 @@ public struct ExecutionError: Error, Sendable, Equatable {
     case spawnError = "spawn_error"
     /// The code that takes the output threw.
     case callbackError = "callback_error"
+    /// The environment or the session cannot do this.
+    case notSupported = "not_supported"
+    /// The command of the session has ended.
+    case sessionEnded = "session_ended"
     case unknown
   }
 

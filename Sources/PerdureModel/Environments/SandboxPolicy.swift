@@ -65,6 +65,10 @@ public struct SandboxPolicy: Sendable, Equatable {
     public var output: Int64 = 1 << 30
     /// Seconds between the request to end and the end.
     public var grace: Double = 2
+    /// Commands in the background at once.
+    public var sessions = 8
+    /// Seconds that a command in the background has, and the most that it can ask for.
+    public var sessionSeconds: Double = 14_400
 
     /// Makes the default limits.
     public init() {}

@@ -57,7 +57,24 @@ extension TreeEnvironment {
       standardSeconds: limits.seconds > 0 ? limits.seconds : nil,
       mostSeconds: limits.mostSeconds > 0 ? limits.mostSeconds : nil,
       patience: min(limits.grace, 600) + 5,
-      mostOutput: limits.output > 0 ? limits.output : nil
+      mostOutput: limits.output > 0 ? limits.output : nil,
+      sessions: sessions(host)
+    )
+  }
+
+  private static func sessions(_ host: SandboxHost) -> SessionRegistry.Configuration? {
+    let limits = host.plan.policy.limits
+    guard limits.sessions > 0 else { return nil }
+    return SessionRegistry.Configuration(
+      start: { (launch, options, seconds) throws(ExecutionError) in
+        try host.start(launch, seconds, hasInput: options.terminal == nil, options.terminal)
+      },
+      most: limits.sessions,
+      bounds: BackgroundSession.Bounds(
+        seconds: limits.sessionSeconds > 0 ? limits.sessionSeconds : nil,
+        output: limits.output > 0 ? limits.output : nil,
+        grace: limits.grace
+      )
     )
   }
 

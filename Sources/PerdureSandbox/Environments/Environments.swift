@@ -34,15 +34,23 @@ extension TreeEnvironment {
   /// Opens the machine's own files and shell, as this process may use them.
   ///
   /// Commands get `variables`, or else those of this process but for what looks like a key, and in
-  /// neither case those of `names`. Throws a sentence that names the folder if `cwd`, by default that of this process, cannot be opened.
+  /// neither case those of `names`; sessions need the launcher of sandboxes, which ends them with this
+  /// process. Throws a sentence that names the folder if `cwd`, by default that of this process, cannot
+  /// be opened.
   package static func local(
     cwd: String? = nil,
     shell: String? = nil,
     variables: [String: String]? = nil,
-    withholding names: Set<String> = []
+    withholding names: Set<String> = [],
+    launcher: String? = nil
   ) throws(PerdureError) -> TreeEnvironment {
     let root = try open("/")
     let tree = FileTree(root: root.descriptor, reach: .machine)
+    let confinement = Confinement(
+      tier: "none",
+      files: "tools reach all files that this user may use",
+      commands: "commands run as this user, unconfined, with the network"
+    )
     do {
       let current = try open(".").descriptor.systemPath()
       let start = try VirtualPath(current, from: .root)
@@ -59,14 +67,12 @@ extension TreeEnvironment {
           CommandRunner.Configuration(
             shell: shell,
             variables: (variables ?? inheritedVariables).filter { !names.contains($0.key) },
-            createSpill: { () throws(FileError) in try tree.spill(in: temporary) }
+            createSpill: { () throws(FileError) in try tree.spill(in: temporary) },
+            confinement: confinement,
+            sessions: localSessions(launcher)
           )
         ),
-        confinement: Confinement(
-          tier: "none",
-          files: "tools reach all files that this user may use",
-          commands: "commands run as this user, unconfined, with the network"
-        )
+        confinement: confinement
       )
       try environment.requireFolder(environment.cwd)
       return environment
@@ -77,6 +83,17 @@ extension TreeEnvironment {
     } catch {
       throw PerdureError(.file, "the working folder of this process cannot be found")
     }
+  }
+
+  /// Without the launcher there is nobody to end them when this process is killed, so there are none.
+  private static func localSessions(_ given: String?) -> SessionRegistry.Configuration? {
+    guard let launcher = try? SandboxProgram.find(given) else { return nil }
+    return SessionRegistry.Configuration(
+      start: { (launch, options, _) throws(ExecutionError) in
+        try SandboxedCommand.unconfined(launch, options, launcher: launcher)
+      },
+      most: 64
+    )
   }
 
   private func requireFolder(_ path: String) throws(FileError) {

@@ -255,14 +255,21 @@ package final class TreeEnvironment: Environment {
     if Task.isCancelled {
       throw ExecutionError(.aborted, "the command was cancelled before it began")
     }
-    let folder: Descriptor
-    let place: VirtualPath
+    let (folder, place) = try await commandFolder(options.cwd)
+    return try await commands.execute(command, options, in: folder, place, onOutput)
+  }
+
+  /// Opens the folder in which a command runs.
+  private func commandFolder(
+    _ given: String?
+  ) async throws(ExecutionError) -> (Descriptor, VirtualPath) {
     do {
-      place = try path(options.cwd ?? cwd)
-      folder = try await run(options.cwd ?? cwd) { (tree, path) throws(FileError) in
+      let place = try path(given ?? cwd)
+      let folder = try await run(given ?? cwd) { (tree, path) throws(FileError) in
         let found = try tree.findFolder(path)
         return try asking(path) { () throws(SystemFailure) in try found.reopen(.folder) }
       }
+      return (folder, place)
     } catch {
       switch error.code {
       case .aborted: throw ExecutionError(.aborted, error.message)
@@ -271,17 +278,39 @@ package final class TreeEnvironment: Environment {
       default: throw ExecutionError(.spawnError, error.message, hint: error.hint)
       }
     }
-    return try await commands.execute(command, options, in: folder, place, onOutput)
   }
 
-  package func cleanup() async { commands?.cleanup() }
+  package var hasSessions: Bool { commands?.sessions != nil }
+
+  package func startSession(
+    _ command: EnvironmentCommand,
+    _ options: SessionOptions
+  ) async throws(ExecutionError) -> any CommandSession {
+    if let commands, hasSessions {
+      let (folder, place) = try await commandFolder(options.cwd)
+      if let session = try await commands.startSession(command, options, in: folder, place) {
+        return session
+      }
+    }
+    throw ExecutionError(
+      .notSupported,
+      "the environment \(id) runs no commands in the background",
+      hint: id == "local"
+        ? "install \(SandboxProgram.name) beside this program; it ends them when the host ends"
+        : "run it in the foreground, with a timeout"
+    )
+  }
+
+  package func session(_ id: String) -> (any CommandSession)? { commands?.sessions?.session(id) }
+
+  package func cleanup() async { await commands?.cleanup() }
 
   /// Whether commands can still be run and files used: a sandbox may have been ended from outside.
   package var isAlive: Bool { sandbox?.isAlive ?? true }
 
   /// Ends a sandbox with all in it and removes what it kept on the host; nothing works afterwards.
   package func close() async {
-    commands?.cleanup()
+    await commands?.cleanup()
     sandbox?.close()
   }
 }

@@ -20,6 +20,7 @@ package final class SandboxLaunch: Sendable {
   private let process: Int32
   /// Can be read once the launcher has ended; absent for an order.
   let handle: Descriptor?
+  private let feed: Mutex<Descriptor?>
   /// The writing end of the lifeline, -1 once it is closed.
   private let lifeline: Mutex<Int32>
   private let reaped = Mutex<Int32?>(nil)
@@ -27,11 +28,18 @@ package final class SandboxLaunch: Sendable {
   /// Starts the launcher at an absolute path.
   package convenience init(
     program: String,
-    policy: SandboxMessage
+    policy: SandboxMessage,
+    hasInput: Bool = false
   ) throws(PerdureError) {
     var raw = perdure_sandbox()
     let result = unsafe policy.bytes.withUnsafeBytes {
-      unsafe perdure_sandbox_start(program, $0.baseAddress, Int64($0.count), &raw)
+      unsafe perdure_sandbox_start(
+        program,
+        $0.baseAddress,
+        Int64($0.count),
+        hasInput ? 1 : 0,
+        &raw
+      )
     }
     guard result == 0 else {
       throw PerdureError(
@@ -47,11 +55,18 @@ package final class SandboxLaunch: Sendable {
   /// Has a holder run a command in its sandbox.
   package convenience init(
     holder: SandboxLaunch,
-    order: SandboxMessage
+    order: SandboxMessage,
+    hasInput: Bool = false
   ) throws(PerdureError) {
     var raw = perdure_sandbox()
     let result = unsafe order.bytes.withUnsafeBytes {
-      unsafe perdure_sandbox_order(holder.control.number, $0.baseAddress, Int64($0.count), &raw)
+      unsafe perdure_sandbox_order(
+        holder.control.number,
+        $0.baseAddress,
+        Int64($0.count),
+        hasInput ? 1 : 0,
+        &raw
+      )
     }
     guard result == 0 else {
       throw PerdureError(
@@ -71,6 +86,7 @@ package final class SandboxLaunch: Sendable {
     control = Descriptor(ends.control)
     process = ends.process
     handle = ends.handle < 0 ? nil : Descriptor(ends.handle)
+    feed = Mutex(ends.input < 0 ? nil : Descriptor(ends.input))
     lifeline = Mutex(ends.lifeline)
   }
 
@@ -87,6 +103,12 @@ package final class SandboxLaunch: Sendable {
     }
     perdure_sandbox_close(descriptor)
   }
+
+  /// Where the command's input is written; absent: it has none, or that has ended.
+  var input: Descriptor? { feed.withLock { $0 } }
+
+  /// Lets the input end with the last who holds it.
+  func endInput() { feed.withLock { $0 = nil } }
 
   /// Ends what does not do as a launcher does, too.
   func abandon() {

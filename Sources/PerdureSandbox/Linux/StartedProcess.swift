@@ -72,6 +72,9 @@ final class StartedProcess: StartedCommand {
 
   /// Forgets it once it has ended; its number may belong to another one then.
   func forget() { perdure_command_reap(number) }
+
+  /// As far as it stayed in the group.
+  var leavesProcesses: Bool { perdure_session_has_group(number) != 0 }
 }
 
 /// Reads what a pipe holds; `nil` if that is nothing yet, an empty array at its end.

@@ -1,5 +1,6 @@
 import Glibc
 import PerdureModel
+import PerdureValue
 import Synchronization
 
 /// Runs commands as processes of this machine.
@@ -24,6 +25,10 @@ final class CommandRunner: Sendable {
     var patience = 5.0
     /// Bytes that one may put out before it is ended.
     var mostOutput: Int64?
+    /// What is said of a command that leaves processes running.
+    var confinement: Confinement?
+    /// How commands are run in the background; absent: none are.
+    var sessions: SessionRegistry.Configuration?
   }
 
   private struct State {
@@ -32,12 +37,35 @@ final class CommandRunner: Sendable {
 
   private let configuration: Configuration
   private let state = Mutex(State())
+  /// Absent where nothing runs in the background.
+  let sessions: SessionRegistry?
 
-  init(_ configuration: Configuration) { self.configuration = configuration }
+  init(_ configuration: Configuration) {
+    self.configuration = configuration
+    sessions = configuration.sessions.map { SessionRegistry($0) }
+  }
 
-  /// Kills all commands that run or are being started.
-  func cleanup() {
+  /// Kills all commands that run or are being started, and returns once those in the background are
+  /// gone.
+  func cleanup() async {
     for run in state.withLock({ Array($0.runs.values) }) { run.abort() }
+    await sessions?.end()
+  }
+
+  /// Starts a command in the background, in an open folder.
+  func startSession(
+    _ command: EnvironmentCommand,
+    _ options: SessionOptions,
+    in folder: Descriptor,
+    _ path: VirtualPath
+  ) async throws(ExecutionError) -> (any CommandSession)? {
+    guard let sessions else { return nil }
+    let execution = ExecutionOptions(
+      variables: options.variables,
+      inheritsVariables: options.inheritsVariables,
+      timeout: options.timeout
+    )
+    return try await sessions.start(launch(command, execution, in: folder, path), options)
   }
 
   /// Runs a command in an open folder.
@@ -111,8 +139,15 @@ final class CommandRunner: Sendable {
   ) -> Result<ExecutionResult, ExecutionError> {
     do throws(ExecutionError) {
       let process = try configuration.start(launch, bounds.seconds)
-      defer { process.forget() }
-      return run.follow(process, options, bounds, spill)
+      let result = run.follow(process, options, bounds, spill)
+      process.forget()
+      guard process.leavesProcesses else { return result }
+      return result.map { result in
+        var noted = result
+        noted.confinement = result.confinement ?? configuration.confinement
+        noted.confinement?.facts["leftRunning"] = true
+        return noted
+      }
     } catch {
       return .failure(error)
     }

@@ -15,6 +15,12 @@ protocol StartedCommand: Sendable {
   func destroy()
   /// Lets go of it once it has ended.
   func forget()
+  /// Whether what it started goes on, once it was forgotten.
+  var leavesProcesses: Bool { get }
+}
+
+extension StartedCommand {
+  var leavesProcesses: Bool { false }
 }
 
 /// How a command ended.

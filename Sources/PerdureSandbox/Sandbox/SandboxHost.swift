@@ -144,18 +144,25 @@ final class SandboxHost: Sendable {
     outputs.scratch.remove()
   }
 
-  /// Starts a command.
+  /// Starts a command; in the background with an input, or a terminal.
   func start(
     _ launch: ProcessLaunch,
-    _ seconds: Double?
-  ) throws(ExecutionError) -> any StartedCommand {
-    let fields = plan.fields(of: launch, seconds)
+    _ seconds: Double?,
+    hasInput: Bool = false,
+    _ terminal: TerminalSize? = nil
+  ) throws(ExecutionError) -> SandboxedCommand {
+    var fields = plan.fields(of: launch, seconds)
+    if let terminal { fields.append(.terminal(rows: terminal.rows, columns: terminal.columns)) }
     do {
       let started =
         if let holder {
-          try SandboxLaunch(holder: holder, order: SandboxMessage(fields))
+          try SandboxLaunch(holder: holder, order: SandboxMessage(fields), hasInput: hasInput)
         } else {
-          try SandboxLaunch(program: launcher, policy: SandboxMessage(plan.fields + fields))
+          try SandboxLaunch(
+            program: launcher,
+            policy: SandboxMessage(plan.fields + fields),
+            hasInput: hasInput
+          )
         }
       return SandboxedCommand(started, launch, self)
     } catch {
@@ -245,19 +252,24 @@ extension SandboxPlan {
     let grace = UInt64(min(limits.grace, 600) * 1_000)
     // The host's own clock comes first; this one is behind it.
     let time = seconds.map { min(UInt64($0 * 1_000) + 10_000, 2_147_483_647) } ?? 0
-    return launch.arguments.map { .argument($0) }
+    return Self.fields(of: launch) + [
+      .folder(launch.path.text), .limit(.data, limits.processMemory),
+      .limit(.memory, limits.memory), .limit(.processes, limits.processes),
+      .limit(.processorSeconds, limits.processorSeconds), .limit(.milliseconds, time),
+      .limit(.fileSize, limits.fileSize), .limit(.diskFloor, limits.diskFloor),
+      .limit(.descriptors, limits.descriptors), .limit(.grace, grace),
+    ]
+  }
+
+  /// The words and variables of a command.
+  static func fields(of launch: ProcessLaunch) -> [SandboxField] {
+    launch.arguments.map { .argument($0) }
       + launch.variables.map { variable in
         let parts = variable.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         return .variable(
           name: String(parts.first ?? ""),
           value: parts.count > 1 ? String(parts[1]) : ""
         )
-      } + [
-        .folder(launch.path.text), .limit(.data, limits.processMemory),
-        .limit(.memory, limits.memory), .limit(.processes, limits.processes),
-        .limit(.processorSeconds, limits.processorSeconds), .limit(.milliseconds, time),
-        .limit(.fileSize, limits.fileSize), .limit(.diskFloor, limits.diskFloor),
-        .limit(.descriptors, limits.descriptors), .limit(.grace, grace),
-      ]
+      }
   }
 }

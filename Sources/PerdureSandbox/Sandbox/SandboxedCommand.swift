@@ -2,11 +2,13 @@ import Glibc
 import PerdureModel
 import Synchronization
 
-/// A command in a sandbox.
+/// A command that the launcher started, in a sandbox or without one.
 final class SandboxedCommand: StartedCommand {
   private let started: SandboxLaunch
   private let launch: ProcessLaunch
-  private let host: SandboxHost
+  private let launcher: String
+  /// Absent for one that nothing confines.
+  private let host: SandboxHost?
   private let lines = Mutex(RecordLines())
   /// What the gate had decided before it.
   private let gateMark: Int
@@ -15,8 +17,20 @@ final class SandboxedCommand: StartedCommand {
     self.started = started
     self.launch = launch
     self.host = host
+    launcher = host.launcher
     gateMark = host.gate?.mark ?? 0
   }
+
+  /// One that nothing confines, for the sake of the launcher's lifeline and its hold of all processes.
+  init(_ started: SandboxLaunch, _ launch: ProcessLaunch, unconfinedBy launcher: String) {
+    self.started = started
+    self.launch = launch
+    self.launcher = launcher
+    host = nil
+    gateMark = 0
+  }
+
+  var input: Descriptor? { started.input }
 
   var output: Descriptor { started.output }
   var errors: Descriptor { started.errors }
@@ -31,6 +45,52 @@ final class SandboxedCommand: StartedCommand {
   }
 
   func forget() { started.finish() }
+
+  func endInput() { started.endInput() }
+
+  func signal(_ number: UInt8) { started.signal(number) }
+
+  /// Whether it runs or has run, as far as `end` has looked.
+  var hasBegun: Bool { lines.withLock { $0.records.contains(.ready) } }
+
+  /// Has the launcher run a command that nothing confines, in the background.
+  static func unconfined(
+    _ launch: ProcessLaunch,
+    _ options: SessionOptions,
+    launcher: String
+  ) throws(ExecutionError) -> SandboxedCommand {
+    var fields: [SandboxField] = [
+      .tier(.none), .network(.host), .folder(launch.path.text), .limit(.grace, 2_000),
+    ]
+    // Those of a launcher that is told nothing are for sandboxes.
+    let limits: [SandboxLimit] = [
+      .data, .memory, .processes, .processorSeconds, .milliseconds, .fileSize, .diskFloor,
+      .descriptors,
+    ]
+    fields += limits.map { .limit($0, 0) } + SandboxPlan.fields(of: launch)
+    if let size = options.terminal {
+      fields.append(.terminal(rows: size.rows, columns: size.columns))
+    }
+    do {
+      let started = try SandboxLaunch(
+        program: launcher,
+        policy: SandboxMessage(fields),
+        hasInput: options.terminal == nil
+      )
+      return SandboxedCommand(started, launch, unconfinedBy: launcher)
+    } catch {
+      throw ExecutionError(.spawnError, error.message, hint: error.hint)
+    }
+  }
+
+  /// Takes the host's side of the terminal, which is sent before the command begins.
+  func takeTerminal() -> Descriptor? {
+    while let sent = started.receive() {
+      let descriptor = Descriptor(sent.descriptor)
+      if sent.message.first == UInt8(ascii: "t") { return descriptor }
+    }
+    return nil
+  }
 
   /// The records end when all that ran has ended.
   func end() -> CommandEnd? {
@@ -67,11 +127,13 @@ final class SandboxedCommand: StartedCommand {
         hint: "try again; `perdure doctor sandbox` tells what the machine can give"
       )
     }
-    end.confinement = host.confinement(report(records).ofCommand, since: gateMark)
+    if let host {
+      end.confinement = host.confinement(report(records, host).ofCommand, since: gateMark)
+    }
     return end
   }
 
-  private func report(_ records: [SandboxRecord]) -> SandboxReport {
+  private func report(_ records: [SandboxRecord], _ host: SandboxHost) -> SandboxReport {
     var report = host.report.adding(SandboxReport(records))
     for path in host.plan.protected where report.unprotected[path.text] == "missing" {
       let below = path.below
@@ -88,7 +150,7 @@ final class SandboxedCommand: StartedCommand {
 
   private func failure(limit: String) -> ExecutionError {
     let word = limit.split(separator: " ").first.map { String($0) } ?? limit
-    let limits = host.plan.policy.limits
+    let limits = host?.plan.policy.limits ?? SandboxPolicy.Limits()
     let (what, hint) =
       switch word {
       case "memory": ("took more than \(limits.memory) bytes of memory", "do less at once")
@@ -128,7 +190,7 @@ final class SandboxedCommand: StartedCommand {
         "the working folder \(launch.path.text.quotedForMessage) cannot be entered"
       )
     default:
-      let failure = SandboxProgram.failure(of: SandboxOutcome(records: records), host.launcher)
+      let failure = SandboxProgram.failure(of: SandboxOutcome(records: records), launcher)
       return ExecutionError(.shellUnavailable, failure.message, hint: failure.hint)
     }
   }

@@ -21,7 +21,7 @@ public enum EnvironmentConformance {
     public var description: String { "\(group.rawValue): \(name)" }
   }
 
-  /// What claims are about; the last three are for environments that have these things.
+  /// What claims are about; the last five are for environments that have these things.
   public enum Group: String, Sendable, CaseIterable {
     case files
     case fileReader = "file reader"
@@ -30,12 +30,14 @@ public enum EnvironmentConformance {
     case execution
     case links
     case listing
+    case sessions
+    case terminals
   }
 
   /// All cases, in the order of their groups.
   public static let cases: [Case] =
     fileCases + fileReaderCases + folderReaderCases + watchCases + executionCases + linkCases
-    + listingCases
+    + listingCases + sessionCases + terminalCases
 
   /// The cases of some groups.
   public static func cases(of groups: Set<Group>) -> [Case] {
