@@ -5,20 +5,27 @@ package import PerdureValue
 ///
 /// The extension of the library and the plugin `Plugins/coding-tools` are made of these same ones.
 package enum CodingTools {
-  private static func all(_ options: CodingToolOptions) -> [any CodingTool] {
-    [
+  private static func all(
+    _ options: CodingToolOptions,
+    sessions: Bool = false
+  ) -> [any CodingTool] {
+    let tools: [any CodingTool] = [
       ReadTool(options: options), WriteTool(options: options), EditTool(options: options),
       ListTool(options: options), GrepTool(options: options), GlobTool(options: options),
-      BashTool(options: options),
+      BashTool(options: options, sessions: sessions),
     ]
+    return sessions ? tools + [BashSessionTool(options: options)] : tools
   }
 
-  /// The tools for an extension; `bash` is among them with `shell`.
+  /// The tools for an extension; `bash` is among them with `shell`, and `bash_session` with `sessions`
+  /// besides.
   package static func tools(
     shell: Bool,
+    sessions: Bool = false,
     _ options: CodingToolOptions = CodingToolOptions()
   ) -> [Tool] {
-    all(options).map { $0.tool }.filter { shell || $0.name != "bash" }
+    all(options, sessions: shell && sessions).map { $0.tool }
+      .filter { shell || $0.name != "bash" }
   }
 
   /// Runs one call of a tool, whose arguments have been prepared and checked.
@@ -62,6 +69,8 @@ package struct CodingCall: Sendable {
     package var retained: @Sendable () async throws -> (text: String, truncated: Bool)
     /// Adds a remark to a call that fails.
     package var remark: @Sendable (ToolDiagnostic) async throws -> Void
+    /// Puts output of a session into that of the call.
+    package var show: @Sendable (OutputChunk) throws -> Void
 
     /// Makes a way to run commands.
     package init(
@@ -72,12 +81,14 @@ package struct CodingCall: Sendable {
         @escaping @Sendable (EnvironmentCommand, ExecutionOptions) async throws ->
         ExecutionResult,
       retained: @escaping @Sendable () async throws -> (text: String, truncated: Bool),
-      remark: @escaping @Sendable (ToolDiagnostic) async throws -> Void
+      remark: @escaping @Sendable (ToolDiagnostic) async throws -> Void,
+      show: @escaping @Sendable (OutputChunk) throws -> Void = { _ in }
     ) {
       self.prepare = prepare
       self.run = run
       self.retained = retained
       self.remark = remark
+      self.show = show
     }
   }
 
@@ -120,7 +131,8 @@ package struct CodingCall: Sendable {
           }
         },
         retained: { try call.host.retainedOutput() },
-        remark: { try call.host.diagnostic($0) }
+        remark: { try call.host.diagnostic($0) },
+        show: { try call.host.output(JSONString($0.text), skipped: $0.skipped) }
       )
     )
   }

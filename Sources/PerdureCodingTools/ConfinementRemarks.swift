@@ -14,6 +14,15 @@ extension Confinement {
         )
       )
     }
+    if facts["leftRunning"] == true {
+      remarks.append(
+        ToolDiagnostic(
+          .info,
+          "Processes that the command left behind still run, and nothing ends them",
+          code: "left_running"
+        )
+      )
+    }
     let made = (facts["unprotected"]?.array ?? []).filter { $0["reason"]?.text != "tier" }
       .compactMap { $0["path"]?.text }
     if !made.isEmpty {

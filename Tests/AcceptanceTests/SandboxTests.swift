@@ -341,6 +341,67 @@ struct SandboxTests {
     #expect(!results(resumed).contains("canary"))
   }
 
+  @Test func `a server in the background is reached by the next command`() {
+    let server = "echo served > page.txt; exec python3 -u -m http.server 8124 --bind 127.0.0.1"
+    let client = """
+      until python3 -c 'import urllib.request as u; \
+      print(u.urlopen("http://127.0.0.1:8124/page.txt").read())' 2> /dev/null; do sleep 0.1; done
+      """
+    let finished = run(
+      [
+        ("bash", ["command": .string(server), "background": true]),
+        ("bash", ["command": .string(client)]),
+        ("bash_session", ["session": "bg-k3f9a2mn"]),
+      ],
+      ["--network", "loopback"]
+    )
+    #expect(finished.status == 0, "\(finished.output)")
+    let told = results(finished)
+    #expect(told.contains("The session bg-"))
+    #expect(told.contains("b'served"))
+    #expect(told.contains("there is no session 'bg-k3f9a2mn', or it is gone"))
+  }
+
+  @Test(arguments: [[], ["--sandbox-tier", "landlock"], ["--sandbox", "none"]])
+  func `a command in the background does not outlive a host that is killed`(options: [String]) {
+    let mark = "9\(UInt32.random(in: 100_000...999_999))"
+    let stubborn =
+      "trap '' TERM HUP; setsid bash -c \"trap '' TERM HUP; sleep 1\(mark)\" & sleep 1\(mark)"
+    let calls: [(String, JSON)] = [
+      ("bash", ["command": .string(stubborn), "background": true]),
+      ("bash", ["command": .string("sleep 2\(mark)")]),
+      ("bash_session", ["session": "bg-k3f9a2mn"]),
+    ]
+    let turns = calls.enumerated().map { index, call -> JSON in
+      let step: JSON = [
+        "id": .string("c\(index)"), "name": .string(call.0), "arguments": call.1,
+      ]
+      return ["steps": [["toolCall": step]]]
+    }
+    let text: JSON = ["turns": .array(turns + [["steps": [["text": "done"]]]])]
+    folder.write(text.compactText, to: "script.json")
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work"),
+      withIntermediateDirectories: true
+    )
+    let store = folder.file("s.sqlite")
+    let running = Program.start(
+      [
+        "run", "--json", "--store", store, "--no-plugins", "--faux", folder.file("script.json"),
+        "--cwd", folder.file("work"),
+      ] + options + ["Go"],
+      in: folder
+    )
+    while !Self.runs("sleep\u{0}2\(mark)") { sched_yield() }
+    #expect(Self.runs("sleep\u{0}1\(mark)"))
+    running.signal(SIGKILL)
+    _ = running.wait()
+    // As soon as the kernel tells those who watch it.
+    while Self.runs("sleep\u{0}1\(mark)") { sched_yield() }
+    let resumed = Program.run(["resume", "--json", "--store", store], in: folder)
+    #expect(results(resumed).contains("there is no session 'bg-k3f9a2mn', or it is gone"))
+  }
+
   /// Whether a process of the machine has a command line that begins so; words are followed by zeros.
   private static func runs(_ line: String) -> Bool {
     let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []

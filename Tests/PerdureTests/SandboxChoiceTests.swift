@@ -6,7 +6,7 @@ import Testing
 /// What a harness does with a sandbox (SX-1, SX-2, SX-10).
 @Suite(.timeLimit(.minutes(5))) struct SandboxChoiceTests {
   /// The launcher, which is no product of the package.
-  private static let launcher: String = {
+  static let launcher: String = {
     let root = URL(filePath: #filePath)
       .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     let program = root.appending(path: ".build/sandbox/perdure-sandbox").path
@@ -18,7 +18,7 @@ import Testing
     return program
   }()
 
-  private static func folder() throws -> String {
+  static func folder() throws -> String {
     let url = FileManager.default.temporaryDirectory.appending(path: "box-\(UUID().uuidString)")
     try FileManager.default.createDirectory(
       at: url.appending(path: "sub"),
@@ -28,7 +28,7 @@ import Testing
   }
 
   /// A policy with the strongest tier that this machine has.
-  private static func policy(_ folder: String) throws -> SandboxPolicy {
+  static func policy(_ folder: String) throws -> SandboxPolicy {
     var policy = SandboxPolicy.workspaceWrite(folder)
     policy.launcher = launcher
     do {

@@ -71,7 +71,9 @@ struct WorkingFolder: Sendable {
   var choice: EnvironmentChoice { sandbox?.choice ?? .custom(environment) }
 
   /// What works on it; plugins may bring better tools of the same names.
-  var extensions: [Extension] { [.codingTools(shell: environment.runsCommands)] }
+  var extensions: [Extension] {
+    [.codingTools(shell: environment.runsCommands, sessions: environment.hasSessions)]
+  }
 
   /// What the header of `--json` and the store say of it: also what is enforced.
   var header: JSON {

@@ -189,6 +189,18 @@ import Testing
     try await bench.env.remove(path)
   }
 
+  @Test func `processes that a command leaves running are told of`() async throws {
+    let bench = try ToolBench(shell: true)
+    defer { bench.remove() }
+    let left = try await bench.call("bash", ["command": "sleep 600 > /dev/null 2>&1 & echo $!"])
+    #expect(left.codes == ["left_running"])
+    let none = try await bench.call(
+      "bash",
+      ["command": .string("kill \(left.result.structuredOutput?["output"]?.text ?? "")")]
+    )
+    #expect(none.codes == [])
+  }
+
   @Test func `an environment without commands says so`() async throws {
     let bench = try ToolBench()
     defer { bench.remove() }

@@ -23,6 +23,13 @@ struct ToolBench: Sendable {
     self.options = options
   }
 
+  /// One whose commands run in an environment of the caller's own, also in the background.
+  init(_ env: any Environment, folder: String) {
+    self.folder = folder
+    self.env = env
+    options = CodingToolOptions()
+  }
+
   func remove() { try? FileManager.default.removeItem(atPath: folder) }
 
   func write(_ path: String, _ text: String) async throws {
@@ -43,7 +50,7 @@ struct ToolBench: Sendable {
 
   /// Calls a tool with arguments that are prepared and checked as ever.
   @discardableResult func call(_ name: String, _ arguments: JSON) async throws -> Answer {
-    let tools = Extension.codingTools(shell: true, options).tools
+    let tools = Extension.codingTools(shell: true, sessions: env.hasSessions, options).tools
     guard let tool = tools.first(where: { $0.name == name }) else {
       throw PerdureError(.notFound, "there is no tool \(name)")
     }
