@@ -373,6 +373,16 @@ void cover(const char *path) {
   close(target);
 }
 
+/* As `protect`, with nothing in its place: what leads to it stays, or a later sandbox would not find
+   it there and show it elsewhere. What is missing is no secret of this workspace: the host is wrong. */
+static void hide(const char *path) {
+  enter(stage_mount);
+  int target = walk(path, false, true, pin);
+  if (target < 0) fail(errno, path);
+  close(target);
+  cover(path);
+}
+
 void build_tree(void) {
   uid_t uid = launch.as_root ? 0 : geteuid();
   gid_t gid = launch.as_root ? 0 : getegid();
@@ -383,8 +393,7 @@ void build_tree(void) {
   if (launch.policy.system) show_system(uid, gid);
   for (size_t i = 0; i < launch.policy.mount_count; i++) show_mount(&launch.policy.mounts[i]);
   for (size_t i = 0; i < launch.policy.protect.count; i++) protect(launch.policy.protect.items[i]);
-  enter(stage_mount);
-  for (size_t i = 0; i < launch.policy.hide.count; i++) cover(launch.policy.hide.items[i]);
+  for (size_t i = 0; i < launch.policy.hide.count; i++) hide(launch.policy.hide.items[i]);
 }
 
 /* The last look at the host: from here on its files are not reachable by any path. */

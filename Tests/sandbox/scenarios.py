@@ -228,6 +228,24 @@ def odd_protected_paths(cell):
     os.unlink(link)
 
 
+@scenario("56 what leads to a hidden path stays where it is", STRONG, ("root", "unprivileged"))
+def hidden_below_a_folder(cell):
+    os.makedirs(cell.folder + "/vault/deep", exist_ok=True)
+    with open(cell.folder + "/vault/deep/key", "w") as file:
+        file.write("canary")
+    for path in (cell.folder + "/vault", cell.folder + "/vault/deep", cell.folder + "/vault/deep/key"):
+        os.chmod(path, 0o777)
+        if os.geteuid() == 0:
+            os.chown(path, os.stat(cell.folder).st_uid, os.stat(cell.folder).st_gid)
+    more = [("hide", cell.workspace + "/vault/deep/key")]
+    line = "mv vault v; mv vault/deep vault/d; mv vault/deep/key k; rm -f vault/deep/key; cat vault/deep/key v/*/* k"
+    launch, _ = cell.run("sh", "-c", "cd %s; %s" % (cell.workspace, line), more=more)
+    expect("canary" not in launch.text, launch)
+    expect(os.path.isfile(cell.folder + "/vault/deep/key"), launch)
+    launch, _ = cell.run("true", more=[("hide", cell.workspace + "/vault/absent")])
+    expect(launch.record("failed") is not None, launch)
+
+
 @scenario("3.5 the root that the host gets is what commands see", STRONG, ("root", "unprivileged"))
 def root_descriptor(cell):
     launch = running(cell, "sh", "-c", "echo inside > /tmp/note; read x", more=[("descriptors", 1)], stdio=hold_open())
