@@ -48,10 +48,15 @@ final class HostScratch: Sendable {
       let mark = String(UInt64.random(in: 0 ... .max), radix: 36)
       let name = "\(prefix)\(geteuid())-\(mark)"
       try above.makeFolder(FileName(name), mode: 0o700)
-      do {
+      do throws(SystemFailure) {
         let folder = try above.openFolder(FileName(name))
         let held = try folder.reopen(.folder)
         try held.claim()
+        // Somebody may have claimed and removed it before.
+        let identity = try held.entry().identity
+        guard try above.entry(of: FileName(name)).identity == identity else {
+          throw SystemFailure(Int32(ENOENT))
+        }
         return (name, folder, held)
       } catch {
         // Somebody took it for one that was left behind.
@@ -67,13 +72,68 @@ final class HostScratch: Sendable {
       defer { held = nil }
       return held
     }
-    guard held != nil else { return }
-    Self.remove(name, in: above)
+    guard let held else { return }
+    withExtendedLifetime(held) { Self.remove(name, in: above) }
   }
 
   private static func remove(_ name: String, in above: Descriptor) {
-    let tree = FileTree(root: above, reach: .beneath)
-    try? tree.remove(VirtualPath(names: [name]), recursive: true, force: true)
+    let name = FileName(name)
+    // What lies deep is brought up and found by the next round.
+    for _ in 0..<10_000 {
+      guard let folder = try? above.openFolder(name), (try? empty(folder, folder, 0)) != nil else {
+        return
+      }
+      do {
+        return try above.remove(name, isFolder: true)
+      } catch {
+        guard error.code == ENOTEMPTY else { return }
+      }
+    }
+  }
+
+  /// How many folders are held open at once.
+  private static let deepest = 100
+
+  /// Removes what it can of a folder's content; throws if there was something and nothing changed.
+  private static func empty(
+    _ folder: Descriptor,
+    _ top: Descriptor,
+    _ depth: Int
+  ) throws(SystemFailure) {
+    let list = try folder.reopen(.folder)
+    var failure: SystemFailure?
+    var hasChanged = false
+    while true {
+      let names = try list.nextNames()
+      if names.isEmpty { break }
+      for (name, _) in names {
+        do throws(SystemFailure) {
+          try remove(name, of: folder, top, depth)
+          hasChanged = true
+        } catch {
+          failure = error
+        }
+      }
+    }
+    if let failure, !hasChanged { throw failure }
+  }
+
+  private static func remove(
+    _ name: FileName,
+    of folder: Descriptor,
+    _ top: Descriptor,
+    _ depth: Int
+  ) throws(SystemFailure) {
+    guard try folder.entry(of: name).kind == .folder else {
+      return try folder.remove(name, isFolder: false)
+    }
+    guard depth < deepest else {
+      let mark = String(UInt64.random(in: 0 ... .max), radix: 36)
+      return try folder.rename(name, to: top, FileName("deep-\(mark)"))
+    }
+    // Deep parts may have left it; else it is not empty, and that is told.
+    try empty(folder.openFolder(name), top, depth + 1)
+    try folder.remove(name, isFolder: true)
   }
 
   private static func sweep(_ above: Descriptor) {
@@ -83,7 +143,8 @@ final class HostScratch: Sendable {
       for (name, _) in names where name.text.hasPrefix(start) {
         guard let left = try? above.openFolder(name).reopen(.folder), (try? left.claim()) != nil
         else { continue }
-        remove(name.text, in: above)
+        // Its claim must hold until it is gone.
+        withExtendedLifetime(left) { remove(name.text, in: above) }
       }
     }
   }
