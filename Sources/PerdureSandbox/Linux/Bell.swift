@@ -45,6 +45,16 @@ struct Readiness: OptionSet, Sendable {
   }
 }
 
+extension Readiness {
+  /// Waits for one descriptor whatever signals come; `false` if it said nothing by then.
+  static func has(_ descriptor: Descriptor, by deadline: Int64) -> Bool {
+    repeat {
+      if !wait(descriptor, until: deadline).isEmpty { return true }
+    } while monotonicNanoseconds() < deadline
+    return false
+  }
+}
+
 /// Nanoseconds of a clock that never goes back.
 func monotonicNanoseconds() -> Int64 { perdure_command_clock() }
 

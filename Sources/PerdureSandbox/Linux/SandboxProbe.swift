@@ -76,7 +76,14 @@ extension SandboxProbe {
       process.forget()
     }
     let output = collect(process)
-    guard let output, process.end()?.exitCode == 0 else { throw SandboxProgram.stranger(launcher) }
+    guard let output, let status = process.end()?.exitCode else {
+      throw PerdureError(
+        .sandboxUnavailable,
+        "the launcher of sandboxes at \(launcher) took too long or said too much when it was asked",
+        hint: "see whether that is \(SandboxProgram.name) of this version"
+      )
+    }
+    guard status == 0 else { throw SandboxProgram.silence(launcher, status) }
     let probe = SandboxProbe(output: String(decoding: output, as: UTF8.self))
     guard !probe.facts.isEmpty else { throw SandboxProgram.stranger(launcher) }
     return probe
@@ -88,13 +95,13 @@ extension SandboxProbe {
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     var output: [UInt8] = []
     while output.count <= 1 << 20 {
-      if Readiness.wait(process.output, until: deadline).isEmpty { return nil }
+      guard Readiness.has(process.output, by: deadline) else { return nil }
       guard let bytes = readPipe(process.output, into: &buffer) else { continue }
       guard bytes.isEmpty else {
         output += bytes
         continue
       }
-      return Readiness.wait(process.news, until: deadline).isEmpty ? nil : output
+      return Readiness.has(process.news, by: deadline) ? output : nil
     }
     return nil
   }

@@ -41,12 +41,33 @@ package enum SandboxProgram {
     )
   }
 
-  /// Says why a launch came to nothing.
+  /// Says why a launch came to nothing; without a status, it was given up.
+  static func failure(
+    of records: [SandboxRecord],
+    _ status: Int32?,
+    _ path: String
+  ) -> PerdureError {
+    if let failure = SandboxOutcome(records: records).failure {
+      let isStranger = failure.details?["detail"]?.text?.contains("of different versions") == true
+      return isStranger ? stranger(path) : failure
+    }
+    let isForeign = records.contains { if case .unknown = $0 { true } else { false } }
+    return isForeign ? stranger(path) : silence(path, status)
+  }
+
+  /// Says why a launch that ended came to nothing.
   static func failure(of outcome: SandboxOutcome, _ path: String) -> PerdureError {
-    guard let failure = outcome.failure,
-      failure.details?["detail"]?.text?.contains("of different versions") != true
-    else { return stranger(path) }
-    return failure
+    failure(of: outcome.records, outcome.status, path)
+  }
+
+  /// Says that a launcher told nothing of a failure.
+  static func silence(_ path: String, _ status: Int32?) -> PerdureError {
+    let what = status.map { "ended without a word, with status \($0)" } ?? "took longer than 15 s"
+    return PerdureError(
+      .sandboxUnavailable,
+      "the launcher of sandboxes at \(path) \(what)",
+      hint: "try again; see whether the machine is short of memory, and whether that is \(name)"
+    )
   }
 }
 
