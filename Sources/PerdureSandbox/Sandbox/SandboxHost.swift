@@ -19,15 +19,22 @@ final class SandboxHost: Sendable {
 
   var outputs: KeptOutputs { plan.outputs }
 
-  /// Builds one; blocks.
+  /// Builds one; blocks. After an earlier one, it must show the same and have the same launcher.
   init(
     _ policy: SandboxPolicy,
-    _ resolve: @escaping NetworkResolver
+    _ resolve: @escaping NetworkResolver,
+    after earlier: SandboxHost? = nil
   ) throws(PerdureError) {
     let plan = try SandboxPlan(policy)
+    try earlier?.plan.requireSame(plan)
     self.plan = plan
-    launcher = try SandboxProgram.find(policy.launcher)
-    try plan.requireOutside(launcher)
+    let found: String
+    if let earlier {
+      found = earlier.launcher
+    } else {
+      found = try SandboxProgram.find(policy.launcher)
+    }
+    launcher = try plan.outside(found)
     if plan.isNamespaces {
       let held = try SandboxLaunch(
         program: launcher,
@@ -35,7 +42,10 @@ final class SandboxHost: Sendable {
       )
       let records = try Self.awaitReady(held, launcher)
       let sent = Self.descriptors(held)
-      guard let root = sent.root else { throw SandboxProgram.stranger(launcher) }
+      guard let root = sent.root, plan.networkRules == nil || sent.listener != nil else {
+        held.abandon()
+        throw SandboxProgram.stranger(launcher)
+      }
       holder = held
       self.root = root
       gate = try Self.gate(plan, sent.listener, launcher, resolve)
@@ -67,12 +77,13 @@ final class SandboxHost: Sendable {
       let left = (deadline - monotonicNanoseconds()) / 1_000_000
       guard left > 0 else {
         held.abandon()
-        throw SandboxProgram.stranger(launcher)
+        _ = held.finish()
+        throw SandboxProgram.failure(of: lines.records, nil, launcher)
       }
       _ = held.wait(for: [.records], milliseconds: Int32(clamping: left))
       guard let bytes = held.read(.records, into: &buffer) else { continue }
       if bytes.isEmpty {
-        throw SandboxProgram.failure(of: SandboxOutcome(records: lines.records), launcher)
+        throw SandboxProgram.failure(of: lines.records, Self.status(of: held), launcher)
       }
       lines.take(bytes)
     }
@@ -115,18 +126,30 @@ final class SandboxHost: Sendable {
     }
   }
 
+  /// Lets a launcher that has said all end by itself for a moment, and makes it; `nil` if it had to be.
+  private static func status(of held: SandboxLaunch) -> Int32? {
+    held.end()
+    let deadline = monotonicNanoseconds() + patience * 1_000_000
+    let hasEnded = held.handle.map { Readiness.has($0, by: deadline) } ?? true
+    if !hasEnded { held.abandon() }
+    let status = held.finish()
+    return hasEnded ? status : nil
+  }
+
   /// Runs one command that does nothing, so that what cannot be had is told of at once.
   private static func tryOut(
     _ plan: SandboxPlan,
     _ launcher: String
   ) throws(PerdureError) -> [SandboxRecord] {
     let fields = plan.fields + [.folder("/"), .argument("/bin/true")]
+    let begin = monotonicNanoseconds()
     let outcome = SandboxOutcome(
       of: try SandboxLaunch(program: launcher, policy: SandboxMessage(fields)),
       milliseconds: patience
     )
     guard outcome.records.contains(.exited(0)) else {
-      throw SandboxProgram.failure(of: outcome, launcher)
+      let isLate = monotonicNanoseconds() - begin >= patience * 1_000_000
+      throw SandboxProgram.failure(of: outcome.records, isLate ? nil : outcome.status, launcher)
     }
     return outcome.records
   }
@@ -139,8 +162,20 @@ final class SandboxHost: Sendable {
 
   /// Ends all that runs in it, and removes what it kept on the host.
   func close() {
+    end()
+    removeKept()
+  }
+
+  /// Ends all that runs in it.
+  func end() {
     gate?.close()
     holder?.end()
+  }
+
+  /// Removes what it kept on the host, once nothing runs in it; blocks.
+  func removeKept() {
+    let deadline = monotonicNanoseconds() + Self.patience * 1_000_000
+    if let handle = holder?.handle { _ = Readiness.has(handle, by: deadline) }
     outputs.scratch.remove()
   }
 

@@ -22,6 +22,12 @@ struct SandboxPlan: Sendable {
     var identity: FileIdentity
     var isFolder: Bool
     var isWritable: Bool
+
+    /// Whether another place is this one or lies in it.
+    func contains(_ other: Place) -> Bool {
+      identity == other.identity || outside == other.outside
+        || other.outside.hasPrefix(outside + "/")
+    }
   }
 
   let policy: SandboxPolicy
@@ -75,9 +81,13 @@ struct SandboxPlan: Sendable {
     chosen = [workspace] + (try Self.further(policy))
     let cache = try Self.cache(policy)
     places = chosen + [cache, own.outputs, own.temporary].compactMap { $0 }
+    try Self.requireApart(chosen + [cache].compactMap { $0 }, policy)
     protected = policy.preset == .full ? [] : try Self.protected(policy, chosen)
     hidden = try policy.hidden.map { (path) throws(PerdureError) in
-      try Self.inside(workspace.inside, path, "hidden")
+      let inside = try Self.inside(workspace.inside, path, "hidden")
+      let below = inside.names.dropFirst(workspace.inside.names.count)
+      try Self.requireThere(path, VirtualPath(names: Array(below)), in: workspace)
+      return inside
     }
     variables = Self.variables(policy, temporaryFolder)
   }
@@ -128,6 +138,54 @@ struct SandboxPlan: Sendable {
       places.append(try place(path, nil, isWritable: true, "writable path"))
     }
     return places
+  }
+
+  /// Refuses what would be shown a second time, where nothing hides or protects its parts.
+  private static func requireApart(
+    _ places: [Place],
+    _ policy: SandboxPolicy
+  ) throws(PerdureError) {
+    let workspace = places[0]
+    for (index, place) in places.enumerated().dropFirst() {
+      let others = places[..<index].filter { other in
+        let isWritten = place.isWritable && other.isWritable
+        // What hides parts of the workspace hides them there alone.
+        let isWorkspace = other.outside == workspace.outside
+        return isWritten || isWorkspace && (place.isWritable || !policy.hidden.isEmpty)
+      }
+      for other in others where place.contains(other) || other.contains(place) {
+        let (outer, inner) = place.contains(other) ? (place, other) : (other, place)
+        throw refused(
+          "the sandbox would show \(inner.outside) twice, because \(outer.outside) holds it",
+          hint: "show one of them, or choose a workspace and paths that lie apart"
+        )
+      }
+    }
+  }
+
+  /// Refuses to hide what is not there: a name that was mistyped would hide nothing.
+  private static func requireThere(
+    _ path: String,
+    _ below: VirtualPath,
+    in workspace: Place
+  ) throws(PerdureError) {
+    let entry: TreeEntry
+    do throws(SystemFailure) {
+      entry = try workspace.file.open(below.below, link: true, reach: .noLinks).entry()
+    } catch {
+      throw PerdureError(
+        .sandboxPolicy,
+        "the path \(path.quotedForMessage) cannot be hidden, because it cannot be found",
+        hint: "name what is in the workspace \(workspace.outside), by a path without links",
+        cause: error.text
+      )
+    }
+    guard entry.kind == .file || entry.kind == .folder else {
+      throw refused(
+        "the path \(path.quotedForMessage) cannot be hidden, because it is no file or folder",
+        hint: "hide what a link leads to, by its own path"
+      )
+    }
   }
 
   private static func cache(_ policy: SandboxPolicy) throws(PerdureError) -> Place? {
@@ -209,20 +267,48 @@ struct SandboxPlan: Sendable {
     return paths
   }
 
-  /// Refuses a launcher that commands could put another one in the place of.
-  func requireOutside(_ launcher: String) throws(PerdureError) {
-    let found = try? Descriptor.anything(at: launcher).systemPath()
-    let path = found ?? launcher
-    guard
-      let place = places.first(where: { place in
-        place.isWritable && (path == place.outside || path.hasPrefix(place.outside + "/"))
-      })
-    else { return }
-    throw Self.refused(
-      "the launcher of sandboxes \(path) lies where the sandbox may write, in \(place.outside)",
-      hint: "install it elsewhere"
-    )
+  /// Returns where a launcher is without a link on the way; refuses one that commands could put another
+  /// one in the place of.
+  func outside(_ launcher: String) throws(PerdureError) -> String {
+    guard let path = try? Descriptor.anything(at: launcher).systemPath() else {
+      throw PerdureError(
+        .sandboxUnavailable,
+        "the launcher of sandboxes \(launcher.quotedForMessage) cannot be opened",
+        hint: "install it where this program can read it"
+      )
+    }
+    var names = [path]
+    // A link to it could be led elsewhere before the sandbox is built again.
+    let parts = launcher.split(separator: "/")
+    let folder = "/" + parts.dropLast().joined(separator: "/")
+    if let name = parts.last, let above = try? Descriptor.anything(at: folder).systemPath() {
+      names.append("\(above)/\(name)")
+    }
+    for name in names {
+      for place in places where place.isWritable {
+        guard name == place.outside || name.hasPrefix(place.outside + "/") else { continue }
+        throw Self.refused(
+          "the launcher of sandboxes \(name) lies where the sandbox may write, in \(place.outside)",
+          hint: "install it elsewhere"
+        )
+      }
+    }
+    return path
   }
+
+  /// Refuses a plan of the same policy that found something else than this one did.
+  func requireSame(_ other: SandboxPlan) throws(PerdureError) {
+    for (first, second) in zip(shown, other.shown)
+    where first.outside != second.outside || first.identity != second.identity {
+      throw Self.refused(
+        "\(second.outside) is not what the sandbox showed before as \(first.inside.text)",
+        hint: "put \(first.outside) back, or begin anew with the other one"
+      )
+    }
+  }
+
+  /// What the policy names, the cache last.
+  private var shown: [Place] { Array(places[..<(chosen.count + (policy.cache == nil ? 0 : 1))]) }
 
   private static func variables(
     _ policy: SandboxPolicy,
