@@ -310,7 +310,24 @@ package final class TreeEnvironment: Environment {
 
   /// Ends a sandbox with all in it and removes what it kept on the host; nothing works afterwards.
   package func close() async {
+    guard let sandbox else {
+      await commands?.cleanup()
+      return
+    }
+    commands?.close()
     await commands?.cleanup()
-    sandbox?.close()
+    sandbox.end()
+    await commands?.untilIdle()
+    await withCheckedContinuation { continuation in
+      let isStarted = WorkThreads.startPlain {
+        sandbox.removeKept()
+        continuation.resume()
+      }
+      if !isStarted {
+        // Better late on this thread than never.
+        sandbox.removeKept()
+        continuation.resume()
+      }
+    }
   }
 }

@@ -33,6 +33,9 @@ final class CommandRunner: Sendable {
 
   private struct State {
     var runs: [ObjectIdentifier: CommandRun] = [:]
+    var isClosed = false
+    /// Those who wait until nothing runs any more.
+    var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
   private let configuration: Configuration
@@ -68,6 +71,37 @@ final class CommandRunner: Sendable {
     return try await sessions.start(launch(command, execution, in: folder, path), options)
   }
 
+  /// Starts nothing from now on.
+  func close() { state.withLock { $0.isClosed = true } }
+
+  /// Waits until nothing runs any more.
+  func untilIdle() async {
+    await withCheckedContinuation { continuation in
+      let isIdle = state.withLock { state in
+        if !state.runs.isEmpty { state.waiters.append(continuation) }
+        return state.runs.isEmpty
+      }
+      if isIdle { continuation.resume() }
+    }
+  }
+
+  private func begin(_ run: CommandRun) -> Bool {
+    state.withLock { state in
+      if !state.isClosed { state.runs[ObjectIdentifier(run)] = run }
+      return !state.isClosed
+    }
+  }
+
+  private func forget(_ run: CommandRun) {
+    let waiters = state.withLock { state in
+      state.runs[ObjectIdentifier(run)] = nil
+      guard state.runs.isEmpty else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
   /// Runs a command in an open folder.
   func execute(
     _ command: EnvironmentCommand,
@@ -89,15 +123,17 @@ final class CommandRunner: Sendable {
       throw ExecutionError(.spawnError, "no command can be started: \(error.text)")
     }
     let run = CommandRun(bell: bell)
-    state.withLock { $0.runs[ObjectIdentifier(run)] = run }
+    guard begin(run) else {
+      throw ExecutionError(.spawnError, "the environment of the command is closed")
+    }
     let spill = options.spill.map { OutputSpill($0, configuration.createSpill) }
     let isStarted = WorkThreads.startPlain { [self, bounds] in
       let result = self.run(launch, run, options, bounds, spill)
-      _ = state.withLock { $0.runs.removeValue(forKey: ObjectIdentifier(run)) }
+      forget(run)
       run.end(result)
     }
     guard isStarted else {
-      _ = state.withLock { $0.runs.removeValue(forKey: ObjectIdentifier(run)) }
+      forget(run)
       throw ExecutionError(.spawnError, "no thread could be started for the command")
     }
     let result = await withTaskCancellationHandler {

@@ -160,12 +160,6 @@ final class SandboxHost: Sendable {
     return Readiness.wait(handle, until: 0).isEmpty
   }
 
-  /// Ends all that runs in it, and removes what it kept on the host.
-  func close() {
-    end()
-    removeKept()
-  }
-
   /// Ends all that runs in it.
   func end() {
     gate?.close()
