@@ -39,7 +39,7 @@ public enum EnvironmentChoice: Sendable {
     case .sandbox(let policy):
       let slot = try SandboxSlot(policy)
       return { target in
-        let whole = try slot.environment()
+        let whole = try await slot.environment()
         return try target.cwd.map { try whole.working(in: $0) } ?? whole
       }
     case .custom(let environment): return { _ in environment }

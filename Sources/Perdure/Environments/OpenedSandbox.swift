@@ -11,13 +11,13 @@ package final class OpenedSandbox: Sendable {
   /// Builds it; throws as `Environments.sandbox` does.
   package init(_ policy: SandboxPolicy) throws(PerdureError) {
     slot = try SandboxSlot(policy)
-    environment = try slot.environment()
+    environment = slot.first
   }
 
   /// What a harness is opened with.
   package var choice: EnvironmentChoice {
     .perConversation { [slot] target in
-      let whole = try slot.environment()
+      let whole = try await slot.environment()
       return try target.cwd.map { try whole.working(in: $0) } ?? whole
     }
   }

@@ -12,7 +12,14 @@ extension TreeEnvironment {
     cwd: String? = nil,
     resolve: @escaping NetworkResolver = { NetworkAddress.resolve($0) }
   ) throws(PerdureError) -> TreeEnvironment {
-    let host = try SandboxHost(policy, resolve)
+    try sandbox(SandboxHost(policy, resolve), cwd)
+  }
+
+  /// Makes an environment of a sandbox that was built; blocks.
+  static func sandbox(
+    _ host: SandboxHost,
+    _ cwd: String?
+  ) throws(PerdureError) -> TreeEnvironment {
     let plan = host.plan
     let tree = FileTree(
       root: host.root,
@@ -78,6 +85,9 @@ extension TreeEnvironment {
     )
   }
 
+  /// Nanoseconds after which a disk is taken for one that does not answer.
+  private static let patience: Int64 = 60_000_000_000
+
   /// Makes the home of commands, on a thread as it will serve files.
   private static func prepare(
     _ host: SandboxHost,
@@ -97,36 +107,9 @@ extension TreeEnvironment {
         bell.ring()
       })
     else { throw FileError(.unknown, "no thread could be started for them") }
-    _ = Readiness.wait(bell.descriptor, until: nil)
-    try result.withLock { $0 }?.get()
-  }
-}
-
-/// The sandbox of a policy, which is built again when it was ended from outside.
-package final class SandboxSlot: Sendable {
-  private let policy: SandboxPolicy
-  private let current: Mutex<TreeEnvironment>
-
-  /// Builds it; blocks, and throws as `TreeEnvironment.sandbox` does.
-  package init(_ policy: SandboxPolicy) throws(PerdureError) {
-    self.policy = policy
-    current = Mutex(try TreeEnvironment.sandbox(policy))
-  }
-
-  /// The environment as it is now.
-  package func environment() throws(PerdureError) -> TreeEnvironment {
-    let result = current.withLock { held in
-      Result { () throws(PerdureError) in
-        if !held.isAlive { held = try TreeEnvironment.sandbox(policy) }
-        return held
-      }
-    }
-    return try result.get()
-  }
-
-  /// Ends it with all in it.
-  package func close() async {
-    let held = current.withLock { $0 }
-    await held.close()
+    guard Readiness.has(bell.descriptor, by: monotonicNanoseconds() + patience),
+      let made = result.withLock({ $0 })
+    else { throw FileError(.unknown, "the thread that prepares them took too long") }
+    try made.get()
   }
 }
