@@ -346,8 +346,9 @@ enum Tiers {
     var policy = SandboxPolicy(workspace: folder.path, tier: tier)
     policy.launcher = try Launcher.path.get()
     let slot = try SandboxSlot(policy)
-    let first = try slot.environment()
-    #expect(try slot.environment() === first)
+    let first = try await slot.environment()
+    let same = try await slot.environment()
+    #expect(same === first)
     await first.close()
     let error = await #expect(throws: ExecutionError.self) {
       try await first.execute(.shell("true"), ExecutionOptions(), nil)
@@ -430,14 +431,166 @@ enum Tiers {
     }
   }
 
+  @Test(arguments: SandboxPolicy.Tier.allCases)
+  func `what would be shown a second time is refused`(tier: SandboxPolicy.Tier) throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    for name in ["app/part", "more/part"] {
+      try FileManager.default.createDirectory(
+        atPath: folder.at(name),
+        withIntermediateDirectories: true
+      )
+    }
+    try folder.write("app/.env", "canary")
+    try folder.link("alias", to: folder.path)
+    let (app, more) = (folder.at("app"), folder.at("more"))
+    var cases: [(inout SandboxPolicy) -> Void] = []
+    for path in [folder.path, folder.at("alias"), app, folder.at("app/part")] {
+      cases.append { $0.writable = [path] }
+      cases.append { $0.cache = path }
+    }
+    cases.append { $0.writable = [more, folder.at("more/part")] }
+    cases.append { $0.writable = [folder.at("more/part"), more] }
+    if tier == .namespaces {
+      cases.append {
+        $0.hidden = [".env"]
+        $0.readable = [folder.path]
+      }
+    }
+    for change in cases {
+      var policy = SandboxPolicy(workspace: app, tier: tier)
+      policy.launcher = try Launcher.path.get()
+      change(&policy)
+      let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+      #expect(error?.code == .sandboxPolicy)
+      #expect(error?.message.contains("twice") == true, "\(error?.message ?? "")")
+    }
+  }
+
+  @Test func `what cannot be hidden is refused by its name`() throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    try folder.write("real", "canary")
+    try folder.link("link", to: "real")
+    for path in ["missing.env", "real/below", "link"] {
+      var policy = SandboxPolicy(workspace: folder.path)
+      policy.launcher = try Launcher.path.get()
+      policy.hidden = [path]
+      let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+      #expect(error?.code == .sandboxPolicy)
+      #expect(error?.message.contains(path) == true)
+    }
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a link to a launcher in a folder that commands write is refused`(
+    tier: SandboxPolicy.Tier
+  ) throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    try folder.link("launcher", to: Launcher.path.get())
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = folder.at("launcher")
+    let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
+    #expect(error?.code == .sandboxPolicy)
+    let elsewhere = try Folder()
+    defer { elsewhere.remove() }
+    try elsewhere.link("launcher", to: Launcher.path.get())
+    policy.launcher = elsewhere.at("launcher")
+    _ = try TreeEnvironment.sandbox(policy)
+  }
+
+  @Test(arguments: Tiers.here.filter { $0 == .namespaces })
+  func `a sandbox is not built again on another folder`(tier: SandboxPolicy.Tier) async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    try FileManager.default.createDirectory(
+      atPath: folder.at("app"),
+      withIntermediateDirectories: true
+    )
+    var policy = SandboxPolicy(workspace: folder.at("app"), tier: tier)
+    policy.launcher = try Launcher.path.get()
+    let slot = try SandboxSlot(policy)
+    let first = try await slot.environment()
+    await first.close()
+    while first.isAlive { await Task.yield() }
+    try FileManager.default.moveItem(atPath: folder.at("app"), toPath: folder.at("old"))
+    try FileManager.default.createDirectory(
+      atPath: folder.at("app"),
+      withIntermediateDirectories: true
+    )
+    let error = await #expect(throws: PerdureError.self) { try await slot.environment() }
+    #expect(error?.code == .sandboxPolicy)
+    await slot.close()
+  }
+
+  @Test(arguments: Tiers.here.filter { $0 == .namespaces })
+  func `all who need a sandbox that has ended get the same new one, and none after the end`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let folder = try Folder()
+    defer { folder.remove() }
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = try Launcher.path.get()
+    let slot = try SandboxSlot(policy)
+    let first = try await slot.environment()
+    await first.close()
+    while first.isAlive { await Task.yield() }
+    let ids = await withTaskGroup(of: String?.self) { group in
+      for _ in 0..<8 { group.addTask { try? await slot.environment().id } }
+      return await group.reduce(into: Set<String?>()) { $0.insert($1) }
+    }
+    #expect(ids.count == 1 && !ids.contains(nil) && !ids.contains(first.id))
+    await slot.close()
+    let error = await #expect(throws: PerdureError.self) { try await slot.environment() }
+    #expect(error?.code == .sandboxUnavailable)
+  }
+
+  @Test(arguments: Tiers.here)
+  func `closing waits for what runs, and removes trees of any depth`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    let spill = ExecutionOptions.Spill(afterBytes: 10, afterLines: 10)
+    let kept = try await box.env.execute(.shell("seq 1 100"), ExecutionOptions(spill: spill), nil)
+    let name = try #require(kept.spillPath).split(separator: "/").last ?? ""
+    let output = try #require(Kept.output(named: String(name)))
+    let scratch = URL(filePath: output).deletingLastPathComponent().deletingLastPathComponent().path
+    if tier == .landlock {
+      let line = "cd $TMPDIR; i=0; while [ $i -lt 600 ]; do mkdir d; cd d; i=$((i + 1)); done"
+      #expect(try await box.run(line).code == 0)
+    }
+    let running = Mutex(true)
+    let (begun, announce) = AsyncStream.makeStream(of: Void.self)
+    let task = Task {
+      _ = try? await box.env.execute(.shell("echo begun; sleep 77777"), ExecutionOptions()) { _ in
+        announce.yield()
+      }
+      running.withLock { $0 = false }
+    }
+    for await _ in begun { break }
+    await box.env.close()
+    #expect(!FileManager.default.fileExists(atPath: scratch))
+    await task.value
+    #expect(!running.withLock { $0 })
+    let late = await #expect(throws: ExecutionError.self) { try await box.run("true") }
+    #expect(late != nil)
+  }
+
   @Test(arguments: [
-    ("#!/bin/sh\nexit 0\n", "another version"), ("#!/bin/sh\nexec sleep 7777\n", "another version"),
+    ("#!/bin/sh\nexit 0\n", "without a word"), ("#!/bin/sh\nexec sleep 7777\n", "took longer"),
+    ("#!/bin/sh\nexit 7\n", "status 7"), ("#!/bin/sh\nkill -9 $$\n", "status 137"),
+    ("#!/bin/sh\necho hello >&4\n", "another version"),
     (
       "#!/bin/sh\necho 'failed policy 22 not a policy of version 2; host and launcher are of different versions' >&4\n",
       "another version"
     ),
   ])
-  func `a launcher of another version is one sentence`(script: String, part: String) throws {
+  func `a launcher that does not do as one does is one sentence`(
+    script: String,
+    part: String
+  ) throws {
     let folder = try Folder()
     defer { folder.remove() }
     try folder.write("launcher", script)
