@@ -22,7 +22,7 @@ final class SandboxHost: Sendable {
   /// Builds one; blocks. After an earlier one, it must show the same and have the same launcher.
   init(
     _ policy: SandboxPolicy,
-    _ resolve: @escaping NetworkResolver,
+    _ resolve: @escaping NetworkResolver = { NetworkAddress.resolve($0) },
     after earlier: SandboxHost? = nil
   ) throws(PerdureError) {
     let plan = try SandboxPlan(policy)
