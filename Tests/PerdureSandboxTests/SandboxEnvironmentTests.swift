@@ -403,6 +403,26 @@ enum Tiers {
     }
   }
 
+  @Test(arguments: Tiers.here.filter { $0 == .landlock && geteuid() == 0 })
+  func `tools of root in its own folder have no capability`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    try box.folder.write("foreign", "canary")
+    try box.folder.write("own", "own")
+    try FileManager.default.setAttributes(
+      [.posixPermissions: 0o600, .ownerAccountID: 12_345, .groupOwnerAccountID: 12_345],
+      ofItemAtPath: box.folder.at("foreign")
+    )
+    let error = await #expect(throws: FileError.self) {
+      try await box.env.readTextFile("foreign")
+    }
+    #expect(error?.code == .permissionDenied)
+    #expect(try await box.env.readTextFile("own") == "own")
+    #expect(try await box.run("cat foreign own").output == "own")
+  }
+
   // MARK: Errors
 
   @Test func `a policy that cannot be is one sentence`() throws {

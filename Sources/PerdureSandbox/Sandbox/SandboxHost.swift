@@ -19,7 +19,9 @@ final class SandboxHost: Sendable {
 
   var outputs: KeptOutputs { plan.outputs }
 
-  /// Builds one; blocks. After an earlier one, it must show the same and have the same launcher.
+  /// Builds one; blocks.
+  ///
+  /// After an earlier one, it must show the same and have the same launcher.
   init(
     _ policy: SandboxPolicy,
     _ resolve: @escaping NetworkResolver = { NetworkAddress.resolve($0) },
@@ -208,7 +210,8 @@ final class SandboxHost: Sendable {
   var preparation: WorkThreads.Preparation? {
     let user: FileUser? =
       switch plan.identity {
-      case .own: nil
+      // Root of the machine, without what lets root open all files.
+      case .own: FileUser.isRoot && !plan.isNamespaces ? FileUser(user: 0, group: getegid()) : nil
       case .owner(let user): user
       case .foreign:
         FileUser(user: plan.policy.foreignUsers.first, group: plan.policy.foreignUsers.first)
