@@ -5,62 +5,12 @@ import Testing
 /// What confines a run on a folder, with the program as users have it.
 @Suite(
   .enabled(
-    if: Program.runs(["doctor", "sandbox"]),
+    if: !Machine.deniesNamespaces,
     "Tests/sandbox/impossible lets a machine without namespaces leave them out"
   )
 )
-struct SandboxTests {
-  private let folder = Folder()
-
-  /// Runs a prompt that the model answers with calls, one in each turn, and then with a text.
-  private func run(
-    _ calls: [(tool: String, arguments: JSON)],
-    _ options: [String] = [],
-    environment: [String: String] = [:]
-  ) -> Program.Finished {
-    let script = folder.file("script.json")
-    let turns = calls.enumerated().map { index, call -> JSON in
-      [
-        "steps": [
-          [
-            "toolCall": [
-              "id": .string("c\(index)"), "name": .string(call.tool),
-              "arguments": call.arguments,
-            ]
-          ]
-        ]
-      ]
-    }
-    let text: JSON = ["turns": .array(turns + [["steps": [["text": "done"]]]])]
-    try? text.compactText.write(toFile: script, atomically: true, encoding: .utf8)
-    try? FileManager.default.createDirectory(
-      atPath: folder.file("work"),
-      withIntermediateDirectories: true
-    )
-    try? "canary".write(toFile: folder.file("secret"), atomically: true, encoding: .utf8)
-    return Program.run(
-      [
-        "run", "--json", "--store", folder.file("s.sqlite"), "--no-plugins", "--faux", script,
-        "--cwd", folder.file("work"),
-      ] + options + ["Go"],
-      in: folder,
-      environment: environment
-    )
-  }
-
-  private func bash(
-    _ line: String,
-    _ options: [String] = [],
-    environment: [String: String] = [:]
-  ) -> Program.Finished {
-    run([("bash", ["command": .string(line)])], options, environment: environment)
-  }
-
-  /// What the model was told of its calls.
-  private func results(_ run: Program.Finished) -> String {
-    run.events.filter { $0["kind"] == "pi.tool-result" }
-      .map { $0["model"]?.compactText ?? "" }.joined(separator: "\n")
-  }
+struct SandboxTests: SandboxRuns {
+  let folder = Folder()
 
   @Test func `by default commands and tools see the folder, no other file and no network`() throws {
     let secret = folder.file("secret")
@@ -105,15 +55,6 @@ struct SandboxTests {
     let finished = bash("true")
     let entry = finished.events.last { $0["kind"] == "pi.tool-result" }
     #expect(entry?.compactText.contains("killTree") == true)
-  }
-
-  @Test func `none confines nothing, and says so`() {
-    let finished = bash("cat \(folder.file("secret"))", ["--sandbox", "none"])
-    #expect(finished.status == 0)
-    #expect(results(finished).contains("canary"))
-    let header = finished.events.first?["environment"]
-    #expect(header?["tier"] == "none")
-    #expect(header?["commands"]?.text?.contains("unconfined") == true)
   }
 
   @Test func `a folder that is only read stays as it is`() {
@@ -217,60 +158,6 @@ struct SandboxTests {
     #expect(finished.status == 0, "\(finished.output)")
     #expect(finished.events.first?["environment"]?["tier"] == "landlock")
     #expect(!results(finished).contains("canary"))
-  }
-
-  @Test func `without a launcher nothing runs, and the error has the remedy`() {
-    let missing = folder.file("no-launcher")
-    let finished = bash("echo x > made", environment: ["PERDURE_SANDBOX": missing])
-    #expect(finished.status == 3)
-    let error = finished.events.last?["error"]?.compactText ?? ""
-    #expect(error.contains(missing))
-    #expect(error.contains("perdure doctor sandbox"))
-    #expect(error.contains("--sandbox none"))
-    #expect(!folder.has("work/made"))
-  }
-
-  @Test(arguments: [
-    (["--network", "allow="], "--network cannot be 'allow='"),
-    (["--network", "on"], "--network cannot be 'on'"),
-    (["--sandbox", "none", "--network", "off"], "says nothing with --sandbox none"),
-    (["--hide", "../x"], "--hide cannot be '../x'"),
-    (["--sandbox", "weak"], "--sandbox cannot be 'weak'"),
-  ])
-  func `options that cannot be are refused`(options: [String], part: String) {
-    let finished = bash("true", options)
-    #expect(finished.status == 2)
-    #expect(finished.output.contains(part), "\(finished.output)")
-  }
-
-  @Test(arguments: [
-    ["--store", "work/s.sqlite"], ["--store", "work/s/"], ["--plugins", "work/p"],
-  ])
-  func `what the host trusts is not where the model writes`(options: [String]) {
-    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
-    try? FileManager.default.createDirectory(
-      atPath: folder.file("work/p"),
-      withIntermediateDirectories: true
-    )
-    let place = folder.file(options[1])
-    let store = options[0] == "--store" ? [] : ["--store", folder.file("s.sqlite")]
-    let words = ["run", "--faux", script, "--cwd", folder.file("work"), options[0], place] + store
-    let refused = Program.run(words + ["Hi"], in: folder)
-    #expect(refused.status == 3)
-    #expect(refused.error.contains("lies where the model may write"))
-    #expect(!folder.has("work/s.sqlite") && !folder.has("work/s"))
-    let read = Program.run(words + ["--sandbox", "readonly", "Hi"], in: folder)
-    #expect(read.status == 0, "\(read.error)")
-  }
-
-  @Test func `options of a sandbox need a folder`() {
-    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
-    let finished = Program.run(
-      ["run", "--store", folder.file("s"), "--faux", script, "--sandbox", "full", "Hi"],
-      in: folder
-    )
-    #expect(finished.status == 2)
-    #expect(finished.error.contains("give --cwd DIR"))
   }
 
   @Test func `nothing of a sandbox is left on the host`() {
@@ -451,14 +338,19 @@ struct SandboxTests {
     #expect(object["facts"]?["kernel"] != nil)
   }
 
-  @Test func `the doctor without a launcher says where it looked`() {
-    let missing = folder.file("no-launcher")
-    let finished = Program.run(
-      ["doctor", "sandbox"],
-      in: folder,
-      environment: ["PERDURE_SANDBOX": missing]
+  @Test func `what the host trusts may lie where the model only reads`() {
+    let script = Fixtures.script(#"{"text": "Hello."}"#, in: folder)
+    try? FileManager.default.createDirectory(
+      atPath: folder.file("work/p"),
+      withIntermediateDirectories: true
     )
-    #expect(finished.status == 3)
-    #expect(finished.error.contains(missing))
+    let finished = Program.run(
+      [
+        "run", "--faux", script, "--cwd", folder.file("work"), "--plugins", folder.file("work/p"),
+        "--store", folder.file("work/s.sqlite"), "--sandbox", "readonly", "Hi",
+      ],
+      in: folder
+    )
+    #expect(finished.status == 0, "\(finished.error)")
   }
 }

@@ -84,8 +84,11 @@ enum Program {
     start(arguments, in: folder, input: input, environment: environment).wait()
   }
 
-  /// Whether `perdure` does something well; for what a machine must have for a test.
-  static func runs(_ arguments: [String]) -> Bool { run(arguments, in: Folder()).status == 0 }
+  /// What the launcher of sandboxes prints of this machine.
+  static func probe(in folder: Folder) -> String {
+    precondition(launcherStatus == 0, "the launcher of sandboxes cannot be built")
+    return start([products + "/perdure-sandbox", "--probe"], folder, "", [:]).wait().output
+  }
 
   /// Starts `perdure`.
   static func start(
