@@ -66,6 +66,7 @@ void drop_capabilities(void);
 
 /* tree.c, proc.c */
 void build_tree(void);
+void mend_tree(void);
 void leave_host(void);
 void mount_proc(void);
 void limit_process_numbers(void);

@@ -157,7 +157,11 @@ int monitor(void) {
   enter(stage_namespaces);
   /* The monitor goes first, so that the mounts are taken down when it is gone, and not while the
      host waits for its last word. */
-  if (launch.inside_holder && unshare(CLONE_NEWNS) != 0) fail(errno, "unshare");
+  if (launch.inside_holder) {
+    if (unshare(CLONE_NEWNS) != 0) fail(errno, "unshare");
+    mend_tree();
+    enter(stage_namespaces);
+  }
   int leash[2];
   int signals = open_signals();
   if (pipe2(leash, O_CLOEXEC) != 0) fail(errno, "pipe");

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -319,27 +320,31 @@ static void show_mount(const struct mount_entry *entry) {
   close(target);
 }
 
+static bool begins_mount(int descriptor, const char *name) {
+  struct statx status;
+  if (statx(descriptor, "", AT_EMPTY_PATH, 0, &status) != 0) fail(errno, name);
+  return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 /* A mount on itself: a directory that is one cannot be renamed or removed, and so the protected
    path below it cannot be moved away and replaced. */
 static void pin(int directory, const char *so_far) {
-  struct statx status;
-  if (is_own(directory)) return;
-  if (statx(directory, "", AT_EMPTY_PATH, 0, &status) != 0) fail(errno, so_far);
-  if (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) return;
+  if (is_own(directory) || begins_mount(directory, so_far)) return;
   int fresh = walk(so_far, false, true, NULL);
   if (fresh < 0) fail(errno, so_far);
   bind_descriptor(directory, fresh, 0, so_far);
   close(fresh);
 }
 
-static void protect(const char *path) {
+/* Whether `path` could be protected. */
+static bool protect(const char *path) {
   enter(stage_protect);
   int first = walk(path, false, true, NULL);
   if (first < 0) {
     if (errno != ENOENT && errno != ELOOP && errno != ENOTDIR) fail(errno, path);
     /* One odd entry must not cost the sandbox. The host is told, and trusts nothing there. */
     report("unprotected %s %s", errno == ELOOP ? "link" : "missing", path);
-    return;
+    return false;
   }
   close(first);
   int target = walk(path, false, true, pin);
@@ -350,6 +355,7 @@ static void protect(const char *path) {
   if (target < 0) fail(errno, path);
   bind_descriptor(target, target, MOUNT_ATTR_RDONLY, path);
   close(target);
+  return true;
 }
 
 /* Opened anew each time: a descriptor of another mount namespace, such as the holder's, mounts
@@ -364,7 +370,7 @@ void cover(const char *path) {
   int kind = 0;
   int target = open_inside(path, &kind);
   if (target < 0) {
-    if (errno == ENOENT) return;
+    if (errno == ENOENT || errno == ENOTDIR) return;
     fail(errno, path);
   }
   int source = open_empty(kind == S_IFDIR ? EMPTY_DIRECTORY : EMPTY_FILE);
@@ -392,8 +398,59 @@ void build_tree(void) {
   make_devices();
   if (launch.policy.system) show_system(uid, gid);
   for (size_t i = 0; i < launch.policy.mount_count; i++) show_mount(&launch.policy.mounts[i]);
-  for (size_t i = 0; i < launch.policy.protect.count; i++) protect(launch.policy.protect.items[i]);
+  /* Only what is protected now stays so for the commands of a holder; of the rest the host was
+     told. */
+  struct text_list *paths = &launch.policy.protect;
+  size_t count = 0;
+  for (size_t i = 0; i < paths->count; i++) {
+    if (protect(paths->items[i])) paths->items[count++] = paths->items[i];
+  }
+  paths->count = count;
   for (size_t i = 0; i < launch.policy.hide.count; i++) hide(launch.policy.hide.items[i]);
+}
+
+static bool is_protected(const char *path) {
+  int descriptor = walk(path, false, true, NULL);
+  if (descriptor < 0) return false;
+  struct statvfs status;
+  bool result = begins_mount(descriptor, path) && fstatvfs(descriptor, &status) == 0 &&
+                (status.f_flag & ST_RDONLY) != 0;
+  close(descriptor);
+  return result;
+}
+
+static bool is_covered(const char *path) {
+  int kind = 0;
+  int descriptor = open_inside(path, &kind);
+  if (descriptor < 0) return false;
+  struct stat status;
+  bool result = begins_mount(descriptor, path) && fstat(descriptor, &status) == 0 &&
+                status.st_dev == own_devices[0];
+  close(descriptor);
+  return result;
+}
+
+static bool is_hidden(const char *path) {
+  for (size_t i = 0; i < launch.policy.hide.count; i++) {
+    size_t length = strlen(launch.policy.hide.items[i]);
+    if (strncmp(path, launch.policy.hide.items[i], length) != 0) continue;
+    if (path[length] == 0 || path[length] == '/') return true;
+  }
+  return false;
+}
+
+/* For a command of a holder, in its own mounts: the kernel takes a mount away when the host removes
+   or replaces what it lies on, as editors and git do when they save. */
+void mend_tree(void) {
+  for (size_t i = 0; i < launch.policy.protect.count; i++) {
+    const char *path = launch.policy.protect.items[i];
+    if (!is_hidden(path) && !is_protected(path)) protect(path);
+  }
+  enter(stage_mount);
+  for (size_t i = 0; i < launch.policy.hide.count; i++) {
+    const char *path = launch.policy.hide.items[i];
+    if (!is_covered(path)) cover(path);
+  }
 }
 
 /* The last look at the host: from here on its files are not reachable by any path. */

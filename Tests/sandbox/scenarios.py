@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -775,6 +776,96 @@ def held_attacks(cell):
     os.close(holder.lifeline)
     holder.lifeline = os.open("/dev/null", os.O_RDONLY)
     holder.finish()
+
+
+def replace(cell, name, text):
+    """As git and editors save: another file in its place."""
+    path = cell.folder + "/" + name
+    owner = os.stat(path)
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.chown(path + ".new", owner.st_uid, owner.st_gid)
+    os.replace(path + ".new", path)
+
+
+def release(cell, holder):
+    os.close(holder.lifeline)
+    holder.lifeline = os.open("/dev/null", os.O_RDONLY)
+    holder.finish()
+    cell.make_workspace()
+
+
+def ended(launch):
+    launch.finish()
+    expect((launch.record("exit") or "").startswith("status "), launch)
+    return launch.text.split()
+
+
+@scenario("55 what the host replaces is protected for the next command of a holder", STRONG)
+def replaced_protected(cell):
+    cell.make_workspace()
+    paths = [cell.workspace + name for name in ("/.git/config", "/.git/hooks", "/.agents")]
+    holder = holding(cell, *(("protect", path) for path in paths))
+    script = "mv .git gone; echo x > .git/config; echo x > .git/hooks/x; echo done"
+    for change in (lambda: None, lambda: replace(cell, ".git/config", "[user]\n"),
+                   lambda: os.rename(cell.folder + "/.git/hooks", cell.folder + "/.git/hooks.old"),
+                   lambda: os.rename(cell.folder + "/.git", cell.folder + "/.git.old")):
+        change()
+        for name in (".git", ".git/hooks"):
+            if not os.path.exists(cell.folder + "/" + name):
+                os.mkdir(cell.folder + "/" + name)
+                owner = os.stat(cell.folder)
+                os.chown(cell.folder + "/" + name, owner.st_uid, owner.st_gid)
+        if not os.path.exists(cell.folder + "/.git/config"):
+            shutil.copy(cell.folder + "/.git.old/config", cell.folder + "/.git/config")
+            os.chown(cell.folder + "/.git/config", owner.st_uid, owner.st_gid)
+        launch = order(cell, holder, "sh", "-c", script)
+        expect(ended(launch) == ["done"], launch)
+        expect(launch.errors.count("Read-only file system") == 2, launch)
+        expect(launch.errors.count("Device or resource busy") == 1, launch)
+        expect(os.listdir(cell.folder + "/.git/hooks") == [], launch)
+    # What is gone is told of; what was never there may be made.
+    os.unlink(cell.folder + "/.git/config")
+    launch = order(cell, holder, "sh", "-c", "mkdir .agents && echo made")
+    expect(ended(launch) == ["made"], launch)
+    expect(launch.record("unprotected") == "missing %s/.git/config" % cell.workspace, launch)
+    launch = order(cell, holder, "sh", "-c", "echo x > .agents/x && echo made")
+    expect(ended(launch) == ["made"], launch)
+    # What cannot be protected any more costs the launch.
+    release(cell, holder)
+    holder = holding(cell, ("hide", cell.workspace + "/hidden"))
+    shutil.rmtree(cell.folder + "/hidden")
+    os.symlink("/etc", cell.folder + "/hidden")
+    launch = order(cell, holder, "true")
+    launch.finish()
+    expect((launch.record("failed") or "").startswith("mount %d " % errno.ELOOP), launch)
+    os.unlink(cell.folder + "/hidden")
+    release(cell, holder)
+
+
+@scenario("54 what the host replaces is hidden from the next command of a holder", STRONG)
+def replaced_hidden(cell):
+    cell.make_workspace()
+    names = ("plain", "later", "hidden", ".git/config")
+    with open(cell.folder + "/plain", "w") as file:
+        file.write("canary\n")
+    paths = [("hide", cell.workspace + "/" + name) for name in names]
+    holder = holding(cell, *paths, ("protect", cell.workspace + "/.git/config"))
+    script = "cat plain later hidden/* .git/config 2> /dev/null; echo x > plain; mv plain moved; echo done"
+    for change in (lambda: None, lambda: replace(cell, "plain", "canary 2\n"),
+                   lambda: replace(cell, ".git/config", "canary 3\n"),
+                   lambda: shutil.rmtree(cell.folder + "/hidden"),
+                   lambda: shutil.copytree(cell.folder + "/.git", cell.folder + "/hidden"),
+                   lambda: shutil.copy(cell.folder + "/plain", cell.folder + "/later")):
+        change()
+        launch = order(cell, holder, "sh", "-c", script)
+        expect(ended(launch) == ["done"], launch)
+        expect(launch.record("unprotected") is None, launch)
+    with open(cell.folder + "/plain") as file:
+        expect(file.read() == "canary 2\n", launch)
+    for name in ("plain", "later"):
+        os.unlink(cell.folder + "/" + name)
+    release(cell, holder)
 
 
 @scenario("78 a holder that stalls is ended", STRONG)
