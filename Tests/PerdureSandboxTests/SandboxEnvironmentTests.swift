@@ -147,6 +147,66 @@ enum Tiers {
     #expect(try await box.env.readTextFile("hidden.txt") == "")
   }
 
+  @Test(arguments: Tiers.here.filter { $0 == .namespaces })
+  func `what the host replaces while a sandbox is there stays protected and hidden`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier) { policy, folder in
+      try FileManager.default.createDirectory(
+        atPath: folder.at(".git"),
+        withIntermediateDirectories: true
+      )
+      try FileManager.default.createDirectory(
+        atPath: folder.at("keys"),
+        withIntermediateDirectories: true
+      )
+      policy.hidden = ["hidden.txt", "keys", "later.txt"]
+      try folder.write(".git/config", "[core]")
+      try folder.write("hidden.txt", "canary")
+      try folder.write("keys/inside", "canary")
+    }
+    defer { box.remove() }
+    #expect(try await box.run("cat hidden.txt; ls keys").output == "")
+    // As git and editors do.
+    for (name, content) in [(".git/config", "[user]"), ("hidden.txt", "canary 2")] {
+      try box.folder.write("new", content)
+      let moved = unsafe rename(box.folder.at("new"), box.folder.at(name))
+      #expect(moved == 0)
+    }
+    try FileManager.default.removeItem(atPath: box.folder.at("keys"))
+    try FileManager.default.createDirectory(
+      atPath: box.folder.at("keys"),
+      withIntermediateDirectories: true
+    )
+    try box.folder.write("keys/inside", "canary 3")
+    try box.folder.write("later.txt", "canary 4")
+    try box.folder.link("alias", to: "hidden.txt")
+    let result = try await box.run(
+      """
+      echo evil > .git/config; mv .git gone; cat hidden.txt later.txt alias keys/inside; ls keys
+      echo evil > hidden.txt; mv hidden.txt moved; echo done
+      """
+    )
+    #expect(result.output == "done\n")
+    #expect(try box.folder.text(".git/config") == "[user]")
+    #expect(try box.folder.text("hidden.txt") == "canary 2")
+    for path in ["hidden.txt", "HIDDEN.TXT", "alias", "keys/inside", "./later.txt"] {
+      await #expect(throws: FileError.self) { try await box.env.readTextFile(path) }
+      await #expect(throws: FileError.self) { try await box.env.writeFile(path, "evil") }
+    }
+    for path in ["hidden.txt", "keys", "later.txt"] {
+      await #expect(throws: FileError.self) { try await box.env.rename(path, to: "moved") }
+      await #expect(throws: FileError.self) {
+        try await box.env.remove(path, recursive: true, force: false)
+      }
+    }
+    await #expect(throws: FileError.self) { try await box.env.openFolder("keys") }
+    let bounds = ListingBounds(maxEntries: 100)
+    await #expect(throws: FileError.self) { try await box.env.listFiles("keys", bounds) }
+    let listed = try await box.env.listFiles(".", bounds).entries.map { $0.path }
+    #expect(listed.contains("keys") && !listed.contains { $0.hasPrefix("keys/") })
+  }
+
   @Test(arguments: Tiers.here)
   func `a result says what was enforced`(tier: SandboxPolicy.Tier) async throws {
     let box = try Box(tier)

@@ -26,6 +26,7 @@ extension TreeEnvironment {
       // Below the machine's own root, too: no magic link of this process is followed.
       reach: .root,
       protection: ProtectedPaths(plan.protected),
+      hidden: ProtectedPaths(plan.hidden),
       isSandbox: true
     )
     let threads = host.preparation.map { WorkThreads($0) } ?? .shared

@@ -11,6 +11,8 @@ final class FileTree: Sendable {
   let reach: Reach
   /// What no operation changes.
   let protection: ProtectedPaths
+  /// What no operation shows the content of, even if the host replaced what lay over it.
+  let hidden: ProtectedPaths
   /// Whether files with other names are changed in their place, so that the others change, too.
   let changesOtherNames: Bool
   /// Whether the kernel's own files below `/proc` are kept from tools, which may do more than commands.
@@ -20,11 +22,13 @@ final class FileTree: Sendable {
     root: Descriptor,
     reach: Reach,
     protection: ProtectedPaths = ProtectedPaths([]),
+    hidden: ProtectedPaths = ProtectedPaths([]),
     isSandbox: Bool = false
   ) {
     self.root = root
     self.reach = reach
-    self.protection = protection
+    self.protection = ProtectedPaths(protection.all + hidden.all)
+    self.hidden = hidden
     changesOtherNames = reach == .machine
     hidesKernelFiles = isSandbox
   }
@@ -39,9 +43,11 @@ final class FileTree: Sendable {
   }
 
   func findFolder(_ path: VirtualPath) throws(FileError) -> Descriptor {
-    try asking(path) { () throws(SystemFailure) in
+    let folder = try asking(path) { () throws(SystemFailure) in
       try root.open(path.below, folder: true, reach: reach)
     }
+    try requireShown(folder, path)
+    return folder
   }
 
   /// Opens a regular file for work, and says what it is.
@@ -67,6 +73,7 @@ final class FileTree: Sendable {
     if hidesKernelFiles, found.fileSystem == Self.kernelFiles {
       throw FileError(SystemFailure(EACCES), path)
     }
+    try requireShown(found, path)
     if mode != .read { try requireChangeable(found, path) }
     let doing = mode == .read ? "read" : "written"
     return try asking(path, doing) { () throws(SystemFailure) in

@@ -30,6 +30,24 @@ struct ProtectedPaths: Sendable {
 extension FileTree {
   static let kernelFiles: Int64 = 0x9FA0
 
+  /// Throws if what was opened by a path is hidden, and not the empty one that lies over it: the kernel
+  /// takes that away when the host removes or replaces what is below.
+  func requireShown(_ file: Descriptor, _ path: VirtualPath) throws(FileError) {
+    guard !hidden.all.isEmpty else { return }
+    let (entry, own) = try asking(path) { () throws(SystemFailure) in
+      (try file.entry(), try root.entry())
+    }
+    if entry.identity.device == own.identity.device { return }
+    let place = try canonical(file, path)
+    guard !hidden.holds(path), !hidden.holds(place), !hidden.holds(place.withoutRemark) else {
+      throw FileError(
+        .permissionDenied,
+        "\(path.text.quotedForMessage) is hidden, or leads to what is",
+        path: path.text
+      )
+    }
+  }
+
   /// Throws if what was opened by a path is protected, wherever links led.
   func requireChangeable(_ file: Descriptor, _ path: VirtualPath) throws(FileError) {
     guard !protection.all.isEmpty else { return }
@@ -56,13 +74,22 @@ extension FileTree {
   }
 }
 
+extension VirtualPath {
+  /// Where something was that was removed meanwhile: the kernel adds a remark to the last name.
+  fileprivate var withoutRemark: VirtualPath {
+    let remark = " (deleted)"
+    guard let name, name.hasSuffix(remark) else { return self }
+    return parent.appending(String(name.dropLast(remark.count)))
+  }
+}
+
 extension FileError {
   fileprivate static func protected(_ path: VirtualPath) -> FileError {
     FileError(
       .permissionDenied,
-      "\(path.text.quotedForMessage) is protected, or leads to what is",
+      "\(path.text.quotedForMessage) is protected or hidden, or leads to what is",
       path: path.text,
-      hint: "what programs outside of the sandbox run or obey is left as it is"
+      hint: "what programs outside of the sandbox run or obey, or what is hidden, is left as it is"
     )
   }
 }

@@ -95,12 +95,15 @@ struct TreeListing {
       if isCancelled() { throw FileError.aborted(start.text) }
       let text = prefix + name.text
       guard take(text, kind) else { return }
-      guard kind == .directory, let inner = open(name, in: folder) else { continue }
+      let place = path.appending(name.text)
+      guard kind == .directory, let inner = open(name, in: folder),
+        (try? tree.requireShown(inner, place)) != nil
+      else { continue }
       guard depth < Self.deepest else {
         listing.truncated = true
         continue
       }
-      try list(inner, path.appending(name.text), text + "/", chain, depth: depth + 1)
+      try list(inner, place, text + "/", chain, depth: depth + 1)
       if listing.truncated { return }
     }
   }
