@@ -140,7 +140,8 @@ public struct SandboxPolicy: Sendable, Equatable {
 
   /// What programs outside of the sandbox run or obey when they find it in a folder.
   public static let standardProtection = [
-    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".agents", ".claude", ".codex", ".cursor", ".idea", ".mcp.json",
+    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".agents", ".claude",
+    ".codex", ".cursor", ".idea", ".mcp.json",
     ".perdure", ".vscode",
   ]
 }
