@@ -174,7 +174,8 @@ extension ExecutionError {
     self.init(
       execution?["code"]?.text.flatMap(Code.init(rawValue:)) ?? .unknown,
       error.message,
-      spillPath: execution?["spillPath"]?.text
+      spillPath: execution?["spillPath"]?.text,
+      confinement: execution?["confinement"].map { Confinement(border: $0) }
     )
   }
 }

@@ -21,7 +21,7 @@ struct BashTool: CodingTool {
     "command": ["type": "string", "description": "What the shell runs."],
     "timeout": [
       "type": "number", "exclusiveMinimum": 0,
-      "description": "After how many seconds it is killed; absent: not by itself.",
+      "description": "After how many seconds it is killed; absent: when the environment says so.",
     ],
   ]
 
@@ -98,6 +98,7 @@ struct BashTool: CodingTool {
         KeptOutputs.shared.add(path, of: call.env.id)
         try? await call.commands.remark(Self.kept(path))
       }
+      for remark in error.confinement?.remarks ?? [] { try? await call.commands.remark(remark) }
       throw error
     }
   }

@@ -260,6 +260,32 @@ enum Tiers {
   }
 
   @Test(arguments: Tiers.here)
+  func `what a command made that was ended is told of`(tier: SandboxPolicy.Tier) async throws {
+    let box = try Box(tier) { $0.limits.output = 1 << 20 }
+    defer { box.remove() }
+    let error = await #expect(throws: ExecutionError.self) {
+      try await box.run("mkdir .git; echo x > .git/config; yes")
+    }
+    #expect(error?.confinement?.tier == tier.rawValue)
+    // The tier landlock protects none, and says so of its own accord.
+    guard tier == .namespaces else { return }
+    let open = error?.confinement?.facts["unprotected"]?.array ?? []
+    #expect(open.contains(["path": "/workspace/.git/config", "reason": "created"]))
+  }
+
+  @Test(arguments: Tiers.here)
+  func `a sandbox that was closed runs nothing in the background`(
+    tier: SandboxPolicy.Tier
+  ) async throws {
+    let box = try Box(tier)
+    defer { box.remove() }
+    await box.env.close()
+    await #expect(throws: ExecutionError.self) {
+      try await box.env.startSession(.shell("sleep 100"), SessionOptions())
+    }
+  }
+
+  @Test(arguments: Tiers.here)
   func `more memory than allowed ends the command, and the error names the limit`(
     tier: SandboxPolicy.Tier
   ) async throws {
@@ -402,9 +428,7 @@ enum Tiers {
   ) async throws {
     let folder = try Folder()
     defer { folder.remove() }
-    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
-    policy.launcher = try Launcher.path.get()
-    let slot = try SandboxSlot(policy)
+    let slot = try SandboxSlot(Box.policy(folder, tier))
     let first = try await slot.environment()
     let same = try await slot.environment()
     #expect(same === first)
@@ -609,9 +633,7 @@ enum Tiers {
   ) async throws {
     let folder = try Folder()
     defer { folder.remove() }
-    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
-    policy.launcher = try Launcher.path.get()
-    let slot = try SandboxSlot(policy)
+    let slot = try SandboxSlot(Box.policy(folder, tier))
     let first = try await slot.environment()
     await first.close()
     while first.isAlive { await Task.yield() }
@@ -719,8 +741,7 @@ enum Tiers {
   ) throws {
     let folder = try Folder()
     defer { folder.remove() }
-    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
-    policy.launcher = try Launcher.path.get()
+    var policy = try Box.policy(folder, tier)
     policy.requires = [.processes]
     let error = #expect(throws: PerdureError.self) { try TreeEnvironment.sandbox(policy) }
     #expect(error?.code == .sandboxUnavailable)
@@ -735,6 +756,13 @@ final class Box: Sendable {
   let folder: Folder
   let env: TreeEnvironment
 
+  /// The policy of a workspace that the tests' own launcher gives.
+  static func policy(_ folder: Folder, _ tier: SandboxPolicy.Tier) throws -> SandboxPolicy {
+    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
+    policy.launcher = try Launcher.path.get()
+    return policy
+  }
+
   convenience init(
     _ tier: SandboxPolicy.Tier,
     _ change: (inout SandboxPolicy) -> Void = { _ in }
@@ -748,8 +776,7 @@ final class Box: Sendable {
     _ change: (inout SandboxPolicy, Folder) throws -> Void
   ) throws {
     folder = try Folder()
-    var policy = SandboxPolicy(workspace: folder.path, tier: tier)
-    policy.launcher = try Launcher.path.get()
+    var policy = try Box.policy(folder, tier)
     // Whoever takes a command's output may wait for long where many tests run.
     policy.limits.seconds = 3_600
     try change(&policy, folder)

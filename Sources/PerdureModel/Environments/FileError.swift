@@ -93,6 +93,8 @@ public struct ExecutionError: Error, Sendable, Equatable {
   public var spillPath: String?
   /// The limit that ended the command, as `memory` or `output`; absent: none did.
   public var limit: String?
+  /// What held back a command that had begun, if the environment tells it of each command.
+  public var confinement: Confinement?
 
   /// Makes an error.
   public init(
@@ -100,13 +102,15 @@ public struct ExecutionError: Error, Sendable, Equatable {
     _ message: String,
     hint: String? = nil,
     spillPath: String? = nil,
-    limit: String? = nil
+    limit: String? = nil,
+    confinement: Confinement? = nil
   ) {
     self.code = code
     self.message = message
     self.hint = hint
     self.spillPath = spillPath
     self.limit = limit
+    self.confinement = confinement
   }
 }
 

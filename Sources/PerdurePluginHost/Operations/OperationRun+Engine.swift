@@ -136,6 +136,7 @@ extension OperationRun {
     }
     var execution: JSONObject = ["code": .string(error.code.rawValue)]
     if let path = error.spillPath { execution["spillPath"] = .string(path) }
+    if let confinement = error.confinement { execution["confinement"] = confinement.json }
     var problem = OperationProblem(.invalid, error.description, reason: "execution")
     problem.members["execution"] = .object(execution)
     return problem

@@ -245,7 +245,14 @@ extension CommandRun {
       ) -> Result<ExecutionResult, ExecutionError> {
         let path = spill?.path
         return .failure(
-          ExecutionError(code, message, hint: hint, spillPath: path, limit: limit)
+          ExecutionError(
+            code,
+            message,
+            hint: hint,
+            spillPath: path,
+            limit: limit,
+            confinement: ending.confinement
+          )
         )
       }
       switch stopped {

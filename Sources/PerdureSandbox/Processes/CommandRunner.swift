@@ -72,7 +72,10 @@ final class CommandRunner: Sendable {
   }
 
   /// Starts nothing from now on.
-  func close() { state.withLock { $0.isClosed = true } }
+  func close() {
+    state.withLock { $0.isClosed = true }
+    sessions?.close()
+  }
 
   /// Waits until nothing runs any more.
   func untilIdle() async {

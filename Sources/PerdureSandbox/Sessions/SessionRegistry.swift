@@ -18,6 +18,7 @@ final class SessionRegistry: Sendable {
   private struct State {
     var sessions: [BackgroundSession] = []
     var starting = 0
+    var isClosed = false
   }
 
   private let configuration: Configuration
@@ -35,6 +36,9 @@ final class SessionRegistry: Sendable {
   func session(_ id: String) -> BackgroundSession? {
     state.withLock { state in state.sessions.first { $0.id == id } }
   }
+
+  /// Starts nothing from now on.
+  func close() { state.withLock { $0.isClosed = true } }
 
   /// Ends all, and returns when they have.
   func end() async {
@@ -60,7 +64,13 @@ final class SessionRegistry: Sendable {
     let session = try await BackgroundSession.starting(
       options,
       bounds,
-      register: { session in state.withLock { $0.sessions.append(session) } },
+      register: { session in
+        let isClosed = state.withLock { state in
+          state.sessions.append(session)
+          return state.isClosed
+        }
+        if isClosed { session.destroy() }
+      },
       { () throws(ExecutionError) in try start(launch, options, seconds) }
     )
     if Task.isCancelled {
@@ -72,6 +82,9 @@ final class SessionRegistry: Sendable {
 
   /// Makes room for one more, or throws.
   private func enter() throws(ExecutionError) {
+    if state.withLock({ $0.isClosed }) {
+      throw ExecutionError(.spawnError, "the environment of the command is closed")
+    }
     let most = configuration.most
     let hasRoom = state.withLock { state in
       var ended = state.sessions.count { $0.end != nil }
