@@ -124,28 +124,9 @@ import Testing
   /// Makes all calls in one conversation and returns the results.
   private func results(_ tools: Extension, _ environment: EnvironmentChoice) async throws -> [JSON]
   {
-    let calls = Self.calls.enumerated().map { ("c\($0)", $1.0, $1.1) }
-    let model = ScriptedModel { request in
-      let turn = ScriptedModel.turn(of: request)
-      return turn < calls.count ? ScriptedModel.calls(calls[turn]) : ScriptedModel.text("done")
-    }
-    let harness = try await Harness.open(
-      .memory,
-      models: model,
-      extensions: [tools],
-      environment: environment
-    )
-    var results: [JSON] = []
-    let root = try await harness.root()
-    try await root.configure(.init(model: ScriptedModel.reference))
-    _ = try await root.submit("go").answer()
-    for entry in try await root.view().entries where entry.kind == "pi.tool-result" {
-      var message = entry.model?.first?.object ?? [:]
-      for key in ["timestamp", "durationMs"] as [JSONString] { message[key] = nil }
-      results.append(Self.steady(.object(message)))
-    }
-    try await harness.close()
-    return results
+    let calls = Self.calls.map { (tool: $0.0, arguments: $0.1) }
+    return try await ToolResults(of: calls, by: [tools], in: environment).messages
+      .map { Self.steady($0) }
   }
 
   @Test(arguments: [false, true], [Isolation.inProcess, .runner])

@@ -47,28 +47,11 @@ import Testing
 
   /// Asks all queries in one conversation and returns the results.
   private func results(_ search: Extension) async throws -> [JSON] {
-    let calls = Self.queries.enumerated().map { ("c\($0)", "tool_search", $1) }
-    let model = ScriptedModel { request in
-      let turn = ScriptedModel.turn(of: request)
-      return turn < calls.count ? ScriptedModel.calls(calls[turn]) : ScriptedModel.text("done")
-    }
-    let harness = try await Harness.open(
-      .memory,
-      models: model,
-      extensions: [search, Extension(name: "app", tools: Self.tools)]
+    let results = try await ToolResults(
+      of: Self.queries.map { (tool: "tool_search", arguments: $0) },
+      by: [search, Extension(name: "app", tools: Self.tools)]
     )
-    var results: [JSON] = []
-    let root = try await harness.root()
-    try await root.configure(.init(model: ScriptedModel.reference))
-    _ = try await root.submit("go").answer()
-    for entry in try await root.view().entries where entry.kind == "pi.tool-result" {
-      var message = entry.model?.first?.object ?? [:]
-      for key in ["timestamp", "durationMs"] as [JSONString] { message[key] = nil }
-      results.append(.object(message))
-    }
-    results.append(try await root.agent["modelTools"] ?? .null)
-    try await harness.close()
-    return results
+    return results.messages + [results.modelTools]
   }
 
   @Test func `the plugin answers every query as the extension does`() async throws {
